@@ -1,0 +1,322 @@
+"""Every number that decides how much compute a question may take, in one validated, saveable object."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+from dspy.predict.parameter import Parameter
+
+from coda_dspy.errors import UserError
+from coda_dspy.ledger import STAGES
+
+VERIFIERS = ("majority", "judge", "pairwise")
+EARLY_EXITS = ("off", "lossless", "beta")
+EFFORTS = ("low", "medium", "high")
+
+# name: (default, lowest, highest)
+_COUNTS: dict[str, tuple[int, int, int]] = {
+    "best_of_n": (3, 1, 64),
+    "n_plans": (2, 1, 64),
+    "max_plan_tries": (2, 1, 16),
+    "num_attempts_baseline": (3, 0, 256),
+    # The coding pass is not part of this version: asking for it is an error, not a silent nothing.
+    "num_attempts_coding": (0, 0, 0),
+    "num_attempts_coda": (1, 0, 64),
+    "refine_rounds": (0, 0, 16),
+}
+_SWITCHES: dict[str, bool] = {"plan_diversity": False, "use_planner": True, "use_reflection": True}
+_CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "verifier": ("majority", VERIFIERS),
+    "early_exit": ("lossless", EARLY_EXITS),
+}
+_TEMPERATURES: dict[str, float] = {
+    "approach": 0.8,
+    "plan": 0.8,
+    "execute": 0.7,
+    "direct": 0.7,
+    "code": 0.7,
+    "refine": 0.7,
+    "reflect": 0.7,
+    "judge": 0.3,
+}
+_MAX_TOKENS: dict[str, int] = dict.fromkeys(STAGES, 4096)
+
+# The paper's settings as its authors published them (the CePO configurations for Qwen3 and gpt-oss of optillm):
+# best_of_n 3, two plans from at most four tries. They do not give the attempts of Algorithm 2; three baseline
+# attempts are the fewest in which a majority means something.
+_PRESETS: dict[str, dict[str, Any]] = {
+    "quick": {
+        "best_of_n": 1,
+        "n_plans": 2,
+        "num_attempts_baseline": 3,
+        "max_tokens": {"approach": 160, "plan": 160, "judge": 320}
+        | dict.fromkeys(("execute", "direct", "code", "refine", "reflect"), 400),
+    },
+    "paper-qwen3": {
+        "best_of_n": 3,
+        "n_plans": 2,
+        "temperature": dict.fromkeys(STAGES, 0.8) | {"direct": 0.6, "judge": 0.6},
+        "max_tokens": dict.fromkeys(STAGES, 24576)
+        | {"plan": 28672, "direct": 32768, "reflect": 20481, "judge": 20480},
+    },
+    "paper-gpt-oss": {
+        "best_of_n": 3,
+        "n_plans": 2,
+        "verifier": "judge",
+        "reasoning_effort": "high",
+        "temperature": dict.fromkeys(STAGES, 1.0) | {"direct": 0.6, "judge": 0.6},
+        "max_tokens": dict.fromkeys(STAGES, 40960) | {"direct": 32768},
+    },
+    "max": {
+        "best_of_n": 8,
+        "n_plans": 4,
+        "max_plan_tries": 3,
+        "plan_diversity": True,
+        "refine_rounds": 2,
+        "num_attempts_baseline": 8,
+        "num_attempts_coda": 2,
+        "max_tokens": dict.fromkeys(STAGES, 16384),
+    },
+}
+
+
+class Budget(Parameter):
+    """How much compute one question may take. A DSPy parameter, so it is saved and loaded with its program.
+
+    Args:
+        best_of_n: Attempts of Algorithm 1, 1 to 64; each gives one candidate.
+        n_plans: Plans (and their executions) of one attempt, 1 to 64.
+        max_plan_tries: How often one plan may be tried when its reply is cut off or empty, 1 to 16.
+        plan_diversity: First propose a different approach for each attempt.
+        use_planner: Without it, executions answer without a plan (an ablation of the paper).
+        use_reflection: Without it, every execution is a candidate itself (an ablation of the paper).
+        verifier: `majority`, `judge` (absolute ratings) or `pairwise` (comparisons in both orders).
+        num_attempts_baseline: Direct attempts of Algorithm 2, step 1, 0 to 256.
+        num_attempts_coding: Runs of the coding agent, step 2. Only 0 in this version.
+        num_attempts_coda: Runs of Algorithm 1 in step 3 of Algorithm 2, 0 to 64.
+        refine_rounds: How often an execution without a readable answer is sent back with that feedback, 0 to 16.
+        early_exit: `lossless` launches votes in waves and stops when no vote can change the answer; `beta` stops when
+            a Beta posterior is 95 % sure of the leader (the answer may differ); `off` runs everything. `True` and
+            `False` stand for `lossless` and `off`.
+        reasoning_effort: `high`, `medium` or `low` where the engine takes one. It steps down when a reply is cut off
+            or the engine fails.
+        temperature: One number from 0 to 2 for all stages, or numbers by stage (`{"plan": 0.8}`).
+        max_tokens: One number for all stages, or numbers by stage; the cap of one reply, 1 to 1,000,000.
+        max_total_tokens: Tokens in and out that one question may take. No call is launched beyond it; calls in flight
+            end. `None`: no limit.
+
+    Raises:
+        UserError: A field is unknown or out of range; the message names field, value and range.
+    """
+
+    def __init__(self, **fields: Any) -> None:
+        for name, (default, _, _) in _COUNTS.items():
+            setattr(self, name, default)
+        for name, switch in _SWITCHES.items():
+            setattr(self, name, switch)
+        for name, (choice, _) in _CHOICES.items():
+            setattr(self, name, choice)
+        self.reasoning_effort: str | None = None
+        self.max_total_tokens: int | None = None
+        self.temperature: dict[str, float] = dict(_TEMPERATURES)
+        self.max_tokens: dict[str, int] = dict(_MAX_TOKENS)
+        self._set(fields)
+
+    best_of_n: int
+    n_plans: int
+    max_plan_tries: int
+    plan_diversity: bool
+    use_planner: bool
+    use_reflection: bool
+    verifier: str
+    num_attempts_baseline: int
+    num_attempts_coding: int
+    num_attempts_coda: int
+    refine_rounds: int
+    early_exit: str
+
+    @classmethod
+    def preset(cls, name: str) -> Self:
+        """A named budget: `quick`, `paper-qwen3`, `paper-gpt-oss` or `max`."""
+        if name not in _PRESETS:
+            raise UserError(f"budget preset {name!r} does not exist; choose one of: {', '.join(_PRESETS)}")
+        return cls(**_PRESETS[name])
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; numbers by stage are merged into the present ones."""
+        return type(self)(**{**self.dump_state(), **self._merged(changes)})
+
+    def _merged(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        merged = dict(changes)
+        for name in ("temperature", "max_tokens"):
+            if isinstance(merged.get(name), Mapping):
+                merged[name] = {**getattr(self, name), **merged[name]}
+        return merged
+
+    def _set(self, fields: Mapping[str, Any]) -> None:
+        checked = {name: _check(name, value) for name, value in fields.items()}
+        for name, value in checked.items():
+            if name in ("temperature", "max_tokens"):
+                value = {**getattr(self, name), **value}
+            setattr(self, name, value)
+        _refuse_identical_samples(self)
+
+    def efforts(self) -> list[str | None]:
+        """The reasoning efforts to try in turn, from the chosen one down."""
+        if self.reasoning_effort is None:
+            return [None]
+        return list(reversed(EFFORTS[: EFFORTS.index(self.reasoning_effort) + 1]))
+
+    # The protocol of a DSPy parameter: this is what saving and loading a program calls.
+    def reset(self) -> None:
+        """A budget has nothing to forget: optimizers that reset prompts leave it as it is."""
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        return {name: dict(value) if isinstance(value, dict) else value for name, value in vars(self).items()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        # Built anew first: a state with one bad field changes nothing.
+        self.__dict__.update(type(self)(**state).__dict__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Budget) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        reference = vars(Budget())
+        changed = {name: value for name, value in vars(self).items() if value != reference[name]}
+        return f"Budget({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+FIELDS: tuple[str, ...] = (
+    *_COUNTS,
+    *_SWITCHES,
+    *_CHOICES,
+    "reasoning_effort",
+    "temperature",
+    "max_tokens",
+    "max_total_tokens",
+)
+
+
+def _check(name: str, value: Any) -> Any:
+    if name in _COUNTS:
+        return _count(name, value)
+    if name in _SWITCHES:
+        return _switch(name, value)
+    if name in _CHOICES:
+        return _choice(name, value, _CHOICES[name][1])
+    if name == "reasoning_effort":
+        return None if value is None else _choice(name, value, EFFORTS)
+    if name == "temperature":
+        return _by_stage(name, value, lambda field, v: _number(field, v, 0, 2))
+    if name == "max_tokens":
+        return _by_stage(name, value, lambda field, v: _integer(field, v, 1, 1_000_000))
+    if name == "max_total_tokens":
+        return None if value is None else _integer(name, value, 1, 10**12)
+    raise UserError(f"budget has no field {name!r}; its fields are: {', '.join(FIELDS)}")
+
+
+def _count(name: str, value: Any) -> int:
+    _, lowest, highest = _COUNTS[name]
+    if name == "num_attempts_coding" and value not in (0, False):
+        raise UserError(f"num_attempts_coding is {value!r}; the coding pass is not part of this version, use 0")
+    return _integer(name, value, lowest, highest)
+
+
+def _integer(name: str, value: Any, lowest: int, highest: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+        raise UserError(f"{name} is {value!r}; it has to be a whole number from {lowest} to {highest}")
+    return value
+
+
+def _number(name: str, value: Any, lowest: float, highest: float) -> float:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or not lowest <= value <= highest:
+        raise UserError(f"{name} is {value!r}; it has to be a number from {lowest} to {highest}")
+    return float(value)
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UserError(f"{name} is {value!r}; it has to be true or false")
+    return value
+
+
+def _choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if name == "early_exit" and isinstance(value, bool):
+        return "lossless" if value else "off"
+    if value not in allowed:
+        raise UserError(f"{name} is {value!r}; it has to be one of: {', '.join(allowed)}")
+    return str(value)
+
+
+def _by_stage(name: str, value: Any, check: Any) -> dict[str, Any]:
+    given = value if isinstance(value, Mapping) else dict.fromkeys(STAGES, value)
+    for stage in given:
+        if stage not in STAGES:
+            raise UserError(f"{name} has no stage {stage!r}; the stages are: {', '.join(STAGES)}")
+    return {stage: check(f"{name}.{stage}" if isinstance(value, Mapping) else name, v) for stage, v in given.items()}
+
+
+def _refuse_identical_samples(budget: Budget) -> None:
+    """At temperature 0 every sample is the same reply: more than one of them is money for nothing."""
+    if budget.num_attempts_baseline > 1 and budget.temperature["direct"] == 0:
+        raise UserError(
+            f"num_attempts_baseline is {budget.num_attempts_baseline}, but temperature.direct is 0: all attempts would "
+            "be the same reply; use temperature.direct above 0, or num_attempts_baseline 1"
+        )
+    samples = budget.best_of_n * budget.n_plans
+    stages = ("plan", "execute") if budget.use_planner else ("execute",)
+    if samples > 1 and all(budget.temperature[stage] == 0 for stage in stages):
+        names = " and ".join(f"temperature.{stage}" for stage in stages)
+        raise UserError(
+            f"best_of_n times n_plans is {samples}, but {names} is 0: all executions would be the same reply; "
+            "use a temperature above 0, or best_of_n 1 and n_plans 1"
+        )
+
+
+def parse_fields(pairs: list[str] | tuple[str, ...]) -> dict[str, Any]:
+    """Read `field=value` words, as the command line gives them, into arguments of `Budget.replace`.
+
+    `temperature.plan=0.3` sets one stage. Values are read as the JSON that they look like; other words stay text.
+
+    Raises:
+        UserError: A word without `=`, or a field that does not exist.
+    """
+    fields: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator or not text:
+            raise UserError(f"--budget {pair!r} has no value; write it as field=value, for example best_of_n=4")
+        field, _, stage = name.strip().partition(".")
+        if field not in FIELDS:
+            raise UserError(f"budget has no field {field!r}; its fields are: {', '.join(FIELDS)}")
+        _put(fields, field, stage, _value(text.strip()))
+    return fields
+
+
+def _put(fields: dict[str, Any], field: str, stage: str, value: Any) -> None:
+    if not stage:
+        fields[field] = value
+    elif field in ("temperature", "max_tokens"):
+        present = fields.get(field)
+        if not isinstance(present, dict):
+            present = {} if present is None else dict.fromkeys(STAGES, present)
+        fields[field] = {**present, stage: value}
+    else:
+        raise UserError(f"budget field {field!r} has no stages; write {field}=value")
+
+
+def _value(text: str) -> Any:
+    import json
+
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,129 @@
+"""Votes: classes of answers that mean the same, strict majority, plurality, and when no vote can matter any more.
+
+The stated rule for ties (Algorithm 2, step 3): among classes with the same number of votes, the one whose first vote
+comes first wins. Votes are ordered by path (direct before code before coda) and then by attempt, never by which call
+happened to return first, so the answer does not depend on timing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import comb
+
+Same = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True)
+class AnswerClass:
+    """Answers that mean the same.
+
+    Args:
+        answer: The answer as its first member gave it.
+        members: Positions of the members among all votes, ascending; never empty.
+    """
+
+    answer: str
+    members: tuple[int, ...]
+
+    @property
+    def votes(self) -> int:
+        return len(self.members)
+
+
+def classify(answers: Sequence[str | None], same: Same) -> list[AnswerClass]:
+    """Put answers that mean the same into one class, in the order of their first vote.
+
+    `None` is no vote. Equality is closed transitively: when a new answer equals members of two classes, they are one.
+    """
+    groups: list[list[int]] = []
+    for position, answer in enumerate(answers):
+        if answer is None:
+            continue
+        joined = [group for group in groups if _belongs(answer, group, answers, same)]
+        merged = sorted([position, *(member for group in joined for member in group)])
+        groups = [group for group in groups if group not in joined] + [merged]
+    groups.sort(key=lambda group: group[0])
+    return [AnswerClass(str(answers[group[0]]), tuple(group)) for group in groups]
+
+
+def _belongs(answer: str, group: list[int], answers: Sequence[str | None], same: Same) -> bool:
+    distinct = dict.fromkeys(str(answers[member]) for member in group)
+    return answer in distinct or any(same(answer, other) for other in distinct)
+
+
+def plurality(classes: Sequence[AnswerClass]) -> AnswerClass | None:
+    """The class with most votes; ties go to the one whose first vote comes first. `None` without votes."""
+    return max(classes, key=lambda c: (c.votes, -c.members[0]), default=None)
+
+
+def strict_majority(classes: Sequence[AnswerClass], attempts: int) -> AnswerClass | None:
+    """The class that holds more than half of the attempts (Algorithm 2, steps 1 and 2), or `None`.
+
+    An attempt without a readable answer counts among the attempts, so two failures and one answer are no majority.
+    """
+    leader = plurality(classes)
+    return leader if leader is not None and 2 * leader.votes > attempts else None
+
+
+def plurality_is_settled(classes: Sequence[AnswerClass], remaining: int) -> bool:
+    """Whether no way in which the remaining votes may fall can change the plurality's class.
+
+    New votes come after all present ones, so a class that only draws level beats the leader only if its first vote is
+    earlier; a class that does not exist yet has to get more votes than the leader.
+    """
+    leader = plurality(classes)
+    if leader is None:
+        return remaining == 0
+    rivals = [c for c in classes if c is not leader]
+    if remaining > leader.votes:
+        return False
+    return all(_stays_behind(rival, leader, remaining) for rival in rivals)
+
+
+def _stays_behind(rival: AnswerClass, leader: AnswerClass, remaining: int) -> bool:
+    reach = rival.votes + remaining
+    return reach < leader.votes or (reach == leader.votes and leader.members[0] < rival.members[0])
+
+
+def next_wave(classes: Sequence[AnswerClass], remaining: int, is_settled: Callable[..., bool]) -> int:
+    """How many votes to launch next: the fewest that could settle the vote, if all of them went to its leader.
+
+    Launching fewer could not end the vote, launching more might pay for votes that change nothing.
+
+    Args:
+        classes: The classes so far.
+        remaining: Votes that may still be cast.
+        is_settled: `(classes, remaining) -> bool`.
+    """
+    if remaining == 0 or is_settled(classes, remaining):
+        return 0
+    for wave in range(1, remaining):
+        if is_settled(_if_all_agreed(classes, wave), remaining - wave):
+            return wave
+    return remaining
+
+
+def _if_all_agreed(classes: Sequence[AnswerClass], votes: int) -> list[AnswerClass]:
+    leader = plurality(classes)
+    cast = max((c.members[-1] for c in classes), default=-1) + 1
+    new = tuple(range(cast, cast + votes))
+    if leader is None:
+        return [AnswerClass("", new)]
+    return [AnswerClass(c.answer, c.members + new) if c is leader else c for c in classes]
+
+
+def beta_confidence(leader: int, runner_up: int) -> float:
+    """Probability that the leader is the more frequent of the two leading answers.
+
+    The mass above one half of a Beta(leader + 1, runner_up + 1) posterior (Adaptive-Consistency, arXiv 2305.11860);
+    for whole numbers it is a binomial sum.
+    """
+    total = leader + runner_up + 1
+    return sum(comb(total, k) for k in range(leader + 1)) / 2**total
+
+
+def beta_is_settled(classes: Sequence[AnswerClass], remaining: int, confidence: float = 0.95) -> bool:
+    """Statistical stopping: the leader is ahead with the given probability, or nothing can change any more."""
+    votes = sorted((c.votes for c in classes), reverse=True)
+    if votes and beta_confidence(votes[0], votes[1] if len(votes) > 1 else 0) >= confidence:
+        return True
+    return plurality_is_settled(classes, remaining)
