@@ -49,3 +49,18 @@ class OutOfTokens(CallFailed):
         super().__init__(stage, f"the question's budget is spent: {used} of {cap} tokens")
         self.used = used
         self.cap = cap
+
+
+class EngineFailed(CallFailed):
+    """The engine answered with an error, or not at all, also after its retries."""
+
+    def __init__(self, stage: str, reason: str, transient: bool) -> None:
+        super().__init__(stage, reason)
+        self.transient = transient
+
+
+class NoAnswer(CallFailed):
+    """The reply is complete, but no final answer can be read in it."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage, "no final answer in the reply")

@@ -4,6 +4,7 @@ import json
 import select
 import socket
 import socketserver
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,9 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, Self
 
-# An empty 200 body would be sent whole otherwise; small pieces make clients really assemble a stream.
-STREAM_PIECE = 16
-POLL_SECONDS = 0.005
+STREAM_PIECE = 16  # characters an event: short, so that clients really have to put a stream together
+POLL_SECONDS = 0.005  # how soon the listener sees that it should stop
 
 # What OpenAI's own error bodies carry as (type, code); a client may tell faults apart by either.
 ERROR_KINDS: dict[int, tuple[str, str | None]] = {
@@ -148,6 +148,7 @@ class FakeOpenAIServer:
 
     Example:
         >>> import dspy
+        >>> from coda_dspy.testing import FakeOpenAIServer
         >>> with FakeOpenAIServer(lambda call: "42") as server:
         ...     lm = dspy.LM("openai/fake", api_base=server.url, api_key="k", cache=False)
         ...     lm("6 times 7?"), server.count, server.tokens_out
@@ -271,10 +272,13 @@ class FakeOpenAIServer:
         try:
             reply = self._reply(call)
         except Exception as error:  # noqa: BLE001 - the test's own code; its error is raised again on leaving
-            with self._lock:
-                self._failure = self._failure or error
+            self._fail(error)
             return Reply(f"reply() raised {type(error).__name__}: {error}", status=400)
         return Reply(reply) if isinstance(reply, str) else reply
+
+    def _fail(self, error: Exception) -> None:
+        with self._lock:
+            self._failure = self._failure or error
 
     def _bill(self, usage: Mapping[str, Any]) -> None:
         with self._lock:
@@ -316,7 +320,10 @@ class _Listener(ThreadingHTTPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the only errors that get here are those of clients that went away."""
+        """Say nothing about clients that went away; keep anything else for the end of the context."""
+        error = sys.exception()
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self.owner._fail(error)
 
 
 class _Handler(BaseHTTPRequestHandler):

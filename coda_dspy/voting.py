@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import comb
 
 Same = Callable[[str, str], bool]
+IsSettled = Callable[["Sequence[AnswerClass]", int], bool]
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,19 @@ class AnswerClass:
 def classify(answers: Sequence[str | None], same: Same) -> list[AnswerClass]:
     """Put answers that mean the same into one class, in the order of their first vote.
 
-    `None` is no vote. Equality is closed transitively: when a new answer equals members of two classes, they are one.
+    `None` is no vote. Each answer joins the first class that has a member of the same meaning. Classes never merge
+    afterwards, even where `same` is not transitive: a vote changes one count by one, which early exit relies on.
     """
     groups: list[list[int]] = []
     for position, answer in enumerate(answers):
         if answer is None:
             continue
-        joined = [group for group in groups if _belongs(answer, group, answers, same)]
-        merged = sorted([position, *(member for group in joined for member in group)])
-        groups = [group for group in groups if group not in joined] + [merged]
-    groups.sort(key=lambda group: group[0])
+        for group in groups:
+            if _belongs(answer, group, answers, same):
+                group.append(position)
+                break
+        else:
+            groups.append([position])
     return [AnswerClass(str(answers[group[0]]), tuple(group)) for group in groups]
 
 
@@ -84,20 +88,23 @@ def _stays_behind(rival: AnswerClass, leader: AnswerClass, remaining: int) -> bo
     return reach < leader.votes or (reach == leader.votes and leader.members[0] < rival.members[0])
 
 
-def next_wave(classes: Sequence[AnswerClass], remaining: int, is_settled: Callable[..., bool]) -> int:
-    """How many votes to launch next: the fewest that could settle the vote, if all of them went to its leader.
+def next_wave(
+    classes: Sequence[AnswerClass], remaining: int, is_settled: IsSettled, votes_each: int = 1
+) -> int:
+    """How many attempts to launch next: the fewest that could settle the vote, if all voted for its leader.
 
     Launching fewer could not end the vote, launching more might pay for votes that change nothing.
 
     Args:
         classes: The classes so far.
-        remaining: Votes that may still be cast.
-        is_settled: `(classes, remaining) -> bool`.
+        remaining: Attempts that may still be launched.
+        is_settled: The rule, for the classes and the number of votes that may still be cast.
+        votes_each: The most votes that one attempt casts.
     """
-    if remaining == 0 or is_settled(classes, remaining):
+    if remaining == 0 or is_settled(classes, remaining * votes_each):
         return 0
     for wave in range(1, remaining):
-        if is_settled(_if_all_agreed(classes, wave), remaining - wave):
+        if is_settled(_if_all_agreed(classes, wave * votes_each), (remaining - wave) * votes_each):
             return wave
     return remaining
 

@@ -1,0 +1,131 @@
+"""How a role's question becomes a prompt, and its reply a value: the plain adapter, and lenient section markers.
+
+DSPy's own markers cost small models most of their skill, so the default asks in plain words and takes the reply as
+it is (DESIGN.md, decision 6). Both are DSPy adapters: optimizers, demos and traces work through them unchanged.
+"""
+
+import re
+from typing import Any
+
+import dspy
+from dspy.adapters.base import Adapter
+from dspy.adapters.chat_adapter import ChatAdapter
+from dspy.utils.exceptions import AdapterParseError
+
+from coda_dspy.answers import strip_thinking
+from coda_dspy.errors import UserError
+
+ENDING = "ending"  # the input that says how the reply has to end; it closes the message
+
+
+class PlainAdapter(Adapter):
+    """Ask in natural words, take the reply's visible text as the one output.
+
+    A message is the question, the further inputs under their names, the instructions, and the line that says how the
+    reply ends. There is no system message: every role's prompt of one question begins with the same text, so that
+    the prefix cache of a server is hit across plans, attempts and roles.
+    """
+
+    def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        shown = [demo for demo in demos if _output_of(signature) in demo]
+        messages = self.format_demos(signature, shown)
+        return [*messages, {"role": "user", "content": self.format_user_message_content(signature, inputs)}]
+
+    def format_user_message_content(
+        self,
+        signature: Any,
+        inputs: dict[str, Any],
+        prefix: str = "",
+        suffix: str = "",
+        main_request: bool = False,
+    ) -> str:
+        first, *others = signature.input_fields
+        named = [
+            f"{_title(signature, name)}:\n{inputs[name]}" for name in others if name != ENDING and inputs.get(name)
+        ]
+        parts = [prefix, str(inputs.get(first, "")), *named, self.format_task_description(signature)]
+        return "\n\n".join(part.strip() for part in (*parts, _closing(inputs), suffix) if part.strip())
+
+    def format_assistant_message_content(
+        self, signature: Any, outputs: dict[str, Any], missing_field_message: str | None = None
+    ) -> str:
+        return str(outputs.get(_output_of(signature)) or missing_field_message or "")
+
+    def format_task_description(self, signature: Any) -> str:
+        return str(signature.instructions)
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        visible, _ = strip_thinking(completion)
+        if not visible.strip():
+            raise AdapterParseError(
+                adapter_name="PlainAdapter",
+                signature=signature,
+                lm_response=completion,
+                message="The reply holds no text outside its thinking.",
+            )
+        return {_output_of(signature): visible.strip()}
+
+
+class SectionAdapter(ChatAdapter):
+    """DSPy's section markers, read leniently: a reply that misses its marker is taken as it is, for no second call.
+
+    DSPy's own fallback asks again through JSON, which doubles the calls and turns `\\frac` into a form feed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(use_json_adapter_fallback=False)
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        visible, _ = strip_thinking(completion)
+        output = _output_of(signature)
+        try:
+            parsed = super().parse(signature, visible)
+        except AdapterParseError:
+            parsed = {output: _after_loose_marker(output, visible)}
+        text = str(parsed.get(output) or "").strip()
+        if not text:
+            raise AdapterParseError(
+                adapter_name="SectionAdapter",
+                signature=signature,
+                lm_response=completion,
+                message="The reply holds no text outside its thinking.",
+            )
+        return {output: text}
+
+
+ADAPTERS: dict[str, type[Adapter]] = {"plain": PlainAdapter, "sections": SectionAdapter}
+
+
+def adapter_named(name: str) -> Adapter:
+    """The adapter of a profile: `plain` or `sections`.
+
+    Raises:
+        UserError: There is no adapter of that name.
+    """
+    if name not in ADAPTERS:
+        raise UserError(f"adapter {name!r} does not exist; choose one of: {', '.join(ADAPTERS)}")
+    return ADAPTERS[name]()
+
+
+def _output_of(signature: Any) -> str:
+    outputs = list(signature.output_fields)
+    if len(outputs) != 1:
+        raise UserError(f"{signature.__name__} has {len(outputs)} outputs; these adapters need exactly one text output")
+    return str(outputs[0])
+
+
+def _title(signature: dspy.Signature, name: str) -> str:
+    extra = signature.input_fields[name].json_schema_extra or {}
+    title = str(extra.get("desc") or name)
+    return name.replace("_", " ").capitalize() if title.startswith("${") else title
+
+
+def _closing(inputs: dict[str, Any]) -> str:
+    return str(inputs.get(ENDING) or "")
+
+
+def _after_loose_marker(name: str, text: str) -> str:
+    """What follows the last heading that looks like the field's name: `## Solution`, `**solution:**`, `[[solution]]`."""
+    heads = list(re.finditer(rf"^[\s#*\[>_-]*{re.escape(name)}[\s#*\]:_-]*$", text, re.MULTILINE | re.IGNORECASE))
+    body = text[heads[-1].end() :] if heads else text
+    return re.split(r"\[\[ ## completed ## \]\]", body)[0].strip() or text.strip()

@@ -1,0 +1,153 @@
+"""From a name to an engine: `local/<name>`, any name that LiteLLM knows, or an engine object."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+
+from coda_dspy.engines.metered import AsyncMeteredEngine, MeteredEngine
+from coda_dspy.engines.secrets import remember_secret
+from coda_dspy.errors import EngineError
+
+# LiteLLM would otherwise fetch its price list from the network when it is first imported.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+LOCAL = "local/"
+_LM_SETTINGS = ("temperature", "max_tokens", "top_p", "stop", "seed", "cache", "num_retries")
+
+
+def connect(
+    engine: Any,
+    api_base: str | None = None,
+    *,
+    api_key: str | None = None,
+    max_concurrency: int = 64,
+    timeout: float = 1800.0,
+    progress: Callable[[int, int, str], None] | None = None,
+    **decoding: Any,
+) -> dspy.LM:
+    """Connect to an engine.
+
+    Example:
+        >>> import dspy, coda_dspy
+        >>> from coda_dspy.testing import ScriptedEngine
+        >>> lm = coda_dspy.connect(ScriptedEngine(lambda call: "Answer: 4"))
+        >>> with dspy.context(lm=lm):
+        ...     coda_dspy.AdaptiveCoda()(question="2 + 2?").answer
+        '4'
+
+    Args:
+        engine: `local/<catalog name>`, `local//path/model.gguf`, a LiteLLM name such as `hosted_vllm/Qwen/Qwen3-8B`,
+            or an object with `complete(Request) -> Response`.
+        api_base: Address of an OpenAI-compatible server. A name without a provider is then taken as a model there.
+        api_key: Key for the server. By default it comes from the provider's environment variable.
+        max_concurrency: Calls in flight at the same time.
+        timeout: Seconds without a byte from the server before a call counts as lost.
+        progress: `(done bytes, total bytes, source)`, called while weights are fetched.
+        decoding: `temperature`, `top_p`, `max_tokens`, `stop`, `seed`, `num_retries`, `cache`; anything else
+            (`top_k`, `min_p`, `chat_template_kwargs`, …) is sent to the server as it is.
+
+    Returns:
+        A `dspy.LM` whose every call is metered.
+
+    Raises:
+        EngineError: The name means nothing to anyone.
+        UserError: The weights of a local engine are missing and cannot be fetched.
+    """
+    settings = {name: decoding.pop(name) for name in _LM_SETTINGS if name in decoding}
+    settings.setdefault("num_retries", 4)
+    remember_secret(api_key)
+    if not isinstance(engine, str):
+        return _custom(engine, decoding, max_concurrency, settings)
+    if engine.startswith(LOCAL):
+        return _local(engine, decoding, max_concurrency, progress, settings)
+    return _remote(engine, api_base, api_key, timeout, decoding, max_concurrency, settings)
+
+
+def engine_name(lm: dspy.LM) -> str:
+    """The engine's name as the user gave it, without the fingerprint that keeps cache entries apart."""
+    return str(lm.model).split("@", 1)[0]
+
+
+def _lm(name: str, metered: MeteredEngine, fingerprint: str, settings: dict[str, Any]) -> dspy.LM:
+    label = f"{name}@{fingerprint}" if fingerprint else name
+    return dspy.LM(label, engine=metered, async_engine=AsyncMeteredEngine(metered), **settings)
+
+
+def _custom(engine: Any, extras: dict[str, Any], concurrency: int, settings: dict[str, Any]) -> dspy.LM:
+    if not callable(getattr(engine, "complete", None)):
+        raise EngineError(f"engine is a {type(engine).__name__}; give a name or an object with complete(Request)")
+    name = str(getattr(engine, "label", f"custom/{type(engine).__name__.lower()}"))
+    takes_seed = bool(getattr(engine, "takes_seed", False))
+    return _lm(name, MeteredEngine(engine, name, extras, concurrency, takes_seed), _fingerprint(None, extras), settings)
+
+
+def _local(name: str, extras: dict[str, Any], concurrency: int, progress: Any, settings: dict[str, Any]) -> dspy.LM:
+    from coda_dspy.engines.local import open_local
+
+    engine = open_local(name.removeprefix(LOCAL), progress=progress)
+    metered = MeteredEngine(engine, name, extras, concurrency, takes_seed=True)
+    return _lm(name, metered, _fingerprint(engine.fingerprint, extras), settings)
+
+
+def _remote(
+    name: str,
+    api_base: str | None,
+    api_key: str | None,
+    timeout: float,
+    extras: dict[str, Any],
+    concurrency: int,
+    settings: dict[str, Any],
+) -> dspy.LM:
+    if "/" not in name and api_base:
+        name = f"hosted_vllm/{name}"
+    inner = _native(name, api_base, api_key, timeout) or _through_litellm(name, api_base, api_key, timeout)
+    return _lm(name, MeteredEngine(inner, name, extras, concurrency), _fingerprint(api_base, extras), settings)
+
+
+def _native(name: str, api_base: str | None, api_key: str | None, timeout: float) -> Any:
+    """DSPy's own HTTP client, which keeps usage in the cache and costs a tenth of LiteLLM's time; `None` if unknown."""
+    from dspy.clients.engines.lm15_engine import LM15Engine
+    from dspy.lm15 import RouterConfig, Timeouts, UnknownModelError, UnsupportedFeatureError
+
+    try:
+        provider = LM15Engine(RouterConfig(env={})).resolve(name).provider
+    except (UnknownModelError, UnsupportedFeatureError):
+        return None
+    if provider.startswith("azure"):
+        return None
+    # Self-hosted servers mostly take any key, but the client insists on one.
+    api_key = api_key or os.environ.get(f"{name.split('/')[0].upper()}_API_KEY") or ("none" if api_base else None)
+    return LM15Engine(
+        RouterConfig(
+            api_keys={provider: api_key} if api_key else None,
+            base_urls={provider: api_base} if api_base else None,
+            timeouts=Timeouts(read=timeout),
+        )
+    )
+
+
+def _through_litellm(name: str, api_base: str | None, api_key: str | None, timeout: float) -> Any:
+    import litellm
+    from dspy.clients.engines.litellm_engine import LiteLLMEngine
+
+    try:
+        litellm.get_llm_provider(name, api_base=api_base)
+    except litellm.exceptions.BadRequestError as error:
+        raise EngineError(
+            f"engine {name!r} is unknown. Use local/<name> (see `coda engines`), a LiteLLM name such as "
+            "openai/gpt-4o-mini or ollama_chat/qwen3, or a model's name together with --api-base URL"
+        ) from error
+    options = {"api_base": api_base, "api_key": api_key, "timeout": timeout}
+    return LiteLLMEngine(**{key: value for key, value in options.items() if value is not None})
+
+
+def _fingerprint(source: str | None, extras: dict[str, Any]) -> str:
+    """What DSPy's cache key would miss: the endpoint (or the weights) and the sampling extras."""
+    if source is None and not extras:
+        return ""
+    content = json.dumps([source, extras], sort_keys=True, default=str).encode()
+    return hashlib.blake2b(content, digest_size=5).hexdigest()

@@ -1,0 +1,160 @@
+"""The engine wrapper that every connection goes through: meter, limiter, sampling extras, refused settings.
+
+DSPy retries above the engine and caches above that, so this is the one place that sees every real try exactly once.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import dspy
+from dspy.lm15 import InvalidRequestError, LM15Error, Request, Response, TransportError, UnsupportedFeatureError
+from dspy.lm15 import TimeoutError as EngineTimeout
+
+from coda_dspy.engines.secrets import redact
+from coda_dspy.ledger import Entry
+
+logger = logging.getLogger(__name__)
+
+# Settings that an engine may do without; each is found under these names in a server's refusal.
+_OPTIONAL = {"reasoning": ("reasoning_effort", "reasoning"), "seed": ("seed",), "top_p": ("top_p",)}
+
+
+class MeteredEngine:
+    """A DSPy engine around another one.
+
+    Args:
+        inner: The engine that does the work: `complete(Request) -> Response`.
+        wire_model: The model's name as the server knows it. The LM's own name may carry a fingerprint of the
+            endpoint, because DSPy's cache key ignores where a reply came from.
+        extras: Sampling settings that DSPy has no field for (`top_k`, `min_p`, `chat_template_kwargs`, …).
+        max_concurrency: Calls in flight at this endpoint at the same time; further ones wait.
+        takes_seed: Send a seed derived from the rollout id.
+    """
+
+    metered = True
+    supports_function_calling = False
+    supports_reasoning = False
+    supports_response_schema = True
+    supported_params = frozenset({"temperature", "max_tokens", "top_p", "stop", "seed", "reasoning_effort"})
+
+    def __init__(
+        self,
+        inner: Any,
+        wire_model: str,
+        extras: Mapping[str, Any] | None = None,
+        max_concurrency: int = 64,
+        takes_seed: bool = False,
+    ) -> None:
+        self.inner = inner
+        self.wire_model = wire_model
+        self.extras = dict(extras or {})
+        self.takes_seed = takes_seed
+        self.refused: set[str] = set()
+        self._slots = threading.BoundedSemaphore(max_concurrency)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "MeteredEngine":
+        return self  # copies of a program share the connection, its limit and what it refused
+
+    def complete(self, request: Request) -> Response:
+        """One try, and one more without a setting that the engine turns out to refuse."""
+        try:
+            return self._try(self._prepared(request))
+        except (InvalidRequestError, UnsupportedFeatureError) as error:
+            setting = self._refused_setting(request, error)
+            if setting is None:
+                raise
+            self.refused.add(setting)
+            logger.warning("%s refuses %s; going on without it", self.wire_model, setting)
+            return self.complete(request)
+
+    def _prepared(self, request: Request) -> Request:
+        without = {name: None for name in self.refused & set(_OPTIONAL)}
+        extras = {name: value for name, value in self.extras.items() if name not in self.refused}
+        extensions = {**(request.config.extensions or {}), **extras} or None
+        return replace(
+            request, model=self.wire_model, config=replace(request.config, **without, extensions=extensions)
+        )
+
+    def _refused_setting(self, request: Request, error: LM15Error) -> str | None:
+        """The setting that the engine's message names, if it was sent and can be done without."""
+        message = error.message.lower()
+        for name, spellings in _OPTIONAL.items():
+            sent = getattr(request.config, name, None) is not None and name not in self.refused
+            if sent and any(spelling in message for spelling in spellings):
+                return name
+        return next((n for n in self.extras if n not in self.refused and n.lower() in message), None)
+
+    def _try(self, request: Request) -> Response:
+        with self._slots:
+            started = time.monotonic()
+            try:
+                response: Response = self.inner.complete(request)
+            except LM15Error as error:
+                _hide_secrets(error)
+                _book_failure(error, time.monotonic() - started)
+                raise
+            _book(response, time.monotonic() - started)
+            return response
+
+    def dump_state(self) -> dict[str, Any]:
+        """Nothing: a program never carries its engine; a profile is given one when it is loaded."""
+        return {}
+
+    def close(self) -> None:
+        close = getattr(self.inner, "close", None)
+        if close is not None:
+            close()
+
+
+class AsyncMeteredEngine:
+    """The same engine for DSPy's async calls, in a thread of its own."""
+
+    def __init__(self, sync: MeteredEngine) -> None:
+        self.sync = sync
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AsyncMeteredEngine":
+        return self
+
+    async def complete(self, request: Request) -> Response:
+        import asyncio
+
+        return await asyncio.to_thread(self.sync.complete, request)
+
+    async def aclose(self) -> None:
+        """The connection belongs to the sync engine."""
+
+
+def _book(response: Response, seconds: float) -> None:
+    meter = dspy.settings.get("coda_call")
+    if meter is not None:
+        usage = response.usage
+        meter.add(
+            Entry(
+                meter.stage,
+                usage.input_tokens,
+                usage.output_tokens,
+                cached=False,
+                finish=response.finish_reason,
+                seconds=seconds,
+                tokens_prefix=usage.cache_read_tokens,
+            )
+        )
+
+
+def _book_failure(error: LM15Error, seconds: float) -> None:
+    meter = dspy.settings.get("coda_call")
+    if meter is not None:
+        # A server that answered with an error produced nothing; one that went silent may have.
+        lost = isinstance(error, TransportError | EngineTimeout)
+        tokens = None if lost else 0
+        meter.add(Entry(meter.stage, tokens, tokens, False, None, seconds, error=error.message))
+
+
+def _hide_secrets(error: LM15Error) -> None:
+    """Servers echo keys in their refusals, and tracers record exceptions: mend the message at its source."""
+    error.message = redact(error.message)
+    error.args = tuple(redact(arg) if isinstance(arg, str) else arg for arg in error.args)

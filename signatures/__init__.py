@@ -1,0 +1,23 @@
+"""What each role of the conductor is asked: DSPy signatures only, no logic.
+
+Every signature has one text output. A model that is made to fill a form reasons less, so each role answers in its own
+words, and what the program needs (an answer, a rating) is found in that text. Inputs come in the order in which they
+are shown: the question first, so that all calls of a question share their beginning and a server's prefix cache is
+hit; `ending` last, the one line that says how the reply has to end.
+"""
+
+from .executor import Execute, Refine, Solve
+from .planner import Plan, ProposeApproach
+from .reflector import Reflect
+from .verifier import CompareSolutions, RateSolution
+
+__all__ = [
+    "CompareSolutions",
+    "Execute",
+    "Plan",
+    "ProposeApproach",
+    "RateSolution",
+    "Refine",
+    "Reflect",
+    "Solve",
+]

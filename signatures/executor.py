@@ -1,0 +1,30 @@
+"""The executor solves a problem, with a plan or without, and corrects itself on feedback."""
+
+import dspy
+
+
+class Solve(dspy.Signature):
+    """Solve the problem step by step, briefly."""
+
+    question: str = dspy.InputField(desc="Problem")
+    ending: str = dspy.InputField(desc="How the reply ends")
+    solution: str = dspy.OutputField(desc="the working, with the answer in its last line")
+
+
+class Execute(dspy.Signature):
+    """Solve the problem step by step, briefly. Follow the plan; where a step of the plan is wrong, do the right thing instead."""  # noqa: E501
+
+    question: str = dspy.InputField(desc="Problem")
+    plan: str = dspy.InputField(desc="Plan")
+    ending: str = dspy.InputField(desc="How the reply ends")
+    solution: str = dspy.OutputField(desc="the working, with the answer in its last line")
+
+
+class Refine(dspy.Signature):
+    """The attempt has a fault, which the feedback names. Solve the problem again, briefly, and correct the fault."""
+
+    question: str = dspy.InputField(desc="Problem")
+    attempt: str = dspy.InputField(desc="Attempt")
+    feedback: str = dspy.InputField(desc="Feedback")
+    ending: str = dspy.InputField(desc="How the reply ends")
+    solution: str = dspy.OutputField(desc="the corrected working, with the answer in its last line")

@@ -1,0 +1,19 @@
+"""The planner maps out ways to solve a problem (arXiv 2509.19762, Algorithm 1)."""
+
+import dspy
+
+
+class ProposeApproach(dspy.Signature):
+    """Name one general method for solving this problem, in one or two sentences. Do not solve the problem. If other methods are listed above, name a clearly different one."""  # noqa: E501
+
+    question: str = dspy.InputField(desc="Problem")
+    earlier: str = dspy.InputField(desc="Methods already proposed", default="")
+    approach: str = dspy.OutputField(desc="one method, in one or two sentences")
+
+
+class Plan(dspy.Signature):
+    """Write a short plan for solving this problem: at most four numbered steps, each one short sentence. After each step write how sure you are that it is right: high, medium or low. Do not carry out the steps and do not give the final answer."""  # noqa: E501
+
+    question: str = dspy.InputField(desc="Problem")
+    approach: str = dspy.InputField(desc="Method to use", default="")
+    plan: str = dspy.OutputField(desc="numbered steps, each with its confidence")
