@@ -151,7 +151,8 @@ def _book_failure(error: LM15Error, seconds: float) -> None:
         # A server that answered with an error produced nothing; one that went silent may have.
         lost = isinstance(error, TransportError | EngineTimeout)
         tokens = None if lost else 0
-        meter.add(Entry(meter.stage, tokens, tokens, False, None, seconds, error=error.message))
+        reason = error.message.strip().splitlines()[0] if error.message.strip() else type(error).__name__
+        meter.add(Entry(meter.stage, tokens, tokens, False, None, seconds, error=reason))
 
 
 def _hide_secrets(error: LM15Error) -> None:
