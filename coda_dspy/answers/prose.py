@@ -7,26 +7,27 @@ from coda_dspy.answers import latex, tidy
 from coda_dspy.answers.declared import first_sentence
 from coda_dspy.answers.numbers import as_fraction, without_grouping
 
-_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-_AMOUNT = rf"[-+]?(?:(?:{_NUMBER})(?: \d+)?/\d+|(?:{_NUMBER}))"
-_GLUED = r"(?:%|°|cm|mm|km|kg|mg|ml|mL|mph|kph|lbs?|ft|in|hrs?|min|m|g|h|s|L|km/h|m/s|am|pm)"
+_NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
+_AMOUNT = rf"(?:{_NUMBER}(?: \d+)?/\d+|{_NUMBER})"
+_GLUED = r"(?:%|°|cm|mm|km/h|km|kg|mg|ml|mL|mph|kph|lbs?|ft|in|hrs?|min|m/s|m|g|h|s|L|am|pm)"
 _QUANTITY = re.compile(
-    rf"(?<![\w.,^\\/:{{])(?:[$€£¥₹]\s?)?(?P<amount>(?:(?<!\d)[-+])?[$€£¥₹]?(?:{_AMOUNT[5:]}))"
-    rf"(?:{_GLUED}|\s?%)?(?![\w^\\/:{{]|[.,]\d|-\d)"
+    rf"(?<![\w.,^\\/:{{])(?P<amount>(?:(?<!\d)[-+])?[$€£¥₹]?\s?{_AMOUNT})(?:{_GLUED}|\s?%)?(?![\w^\\/:{{]|[.,]\d|-\d)"
 )
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SINGLE_UNITS = "mghsLNJWKVA"
 _NO_UNIT = rf"(?:and|or|to|by|is|are|times|plus|minus|mod|dozen|pairs|{latex.FUNCTIONS})"
 _UNIT_WORD = rf"(?!{_NO_UNIT}(?![A-Za-z]))(?:[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ.'-]+|[{_SINGLE_UNITS}](?![A-Za-z]))"
 _UNIT = re.compile(
-    rf"(?P<amount>[-+]?(?:\\frac\{{\d+\}}\{{\d+\}}|{_AMOUNT[5:]}))\s*"
-    rf"(?:%|{_GLUED}(?:\^\{{?\d\}}?|[²³])?|(?:(?<=[\s}}])|(?=\\))\s*(?:(?:{_UNIT_WORD}|\\(?:text|mathrm)\{{[^{{}}]*\}})(?:\^\{{?\d\}}?|[²³])?[ /]*){{1,7}})?"
+    rf"(?P<amount>[-+]?(?:\\frac\{{\d+\}}\{{\d+\}}|{_AMOUNT}))\s*"
+    rf"(?:%|{_GLUED}(?:\^\{{?\d\}}?|[²³])?"
+    rf"|(?:(?<=[\s}}])|(?=\\))(?:(?:{_UNIT_WORD}|\\(?:text|mathrm)\{{[^{{}}]*\}})(?:\^\{{?\d\}}?|[²³])?[ /]*){{1,7}})?"
 )
 _SPAN = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]|\$\$(.+?)\$\$|(?<!\\)\$(?![\s$])([^$\n]+?)(?<![\s\\])\$(?!\d)", re.DOTALL)
 _BETWEEN_SPANS = re.compile(r"\s*(?:,|and|or|und|et|y|,\s*and)?\s*")
 _VERB = re.compile(r"(?:\b(?:is|are|be|equals|equal to|get|have|gives|ist|est|es|of)|[=:≈→])\s*\Z", re.IGNORECASE)
 _RANGE = re.compile(
-    rf"{_AMOUNT}\s*%?\s*(?:-|–|—|\.\.|to|or|bis|oder|ou|o)\s*[$€£]?(?:{_AMOUNT})|\bbetween\b", re.IGNORECASE
+    rf"[$€£]?{_AMOUNT}\s*%?\s*(?:-|–|—|\.\.|to|or|bis|oder|ou|o)\s*[$€£]?{_AMOUNT}|\bbetween\b.{{1,30}}\band\s+[$€£]?{_AMOUNT}",
+    re.IGNORECASE,
 )
 _ARROW = re.compile(r"(?:→|⇒|=>|\\(?:Rightarrow|rightarrow|implies|to)(?![A-Za-z]))")
 _ASIDE = re.compile(r"\s+\((?=[^()]*(?:[A-Za-z]{3}|=))[^()]*\)?|\s*,?\s+(?:because|since|as|so|which|where|weil|car|porque)\s.*")
@@ -96,7 +97,7 @@ def without_unit(text: str) -> str | None:
 
 
 def _is_formula(text: str) -> bool:
-    if latex.has_words(text) or _RANGE.search(text):
+    if latex.has_words(text) or _RANGE.fullmatch(text):
         return False
     if re.search(r"(?<![\\A-Za-z])(?:is|so|of|or|to|in|at|on|an|we|it|he|if|as|by|be|do|no)(?![A-Za-z])", text):
         return False
@@ -148,7 +149,7 @@ def _told_formula(sentence: str, groups: list[tuple[int, int, str]]) -> str | No
 
 def _told_number(sentence: str, only: bool) -> str | None:
     quantities = list(_QUANTITY.finditer(sentence))
-    if not quantities or _RANGE.search(sentence, max(0, quantities[-1].start() - 40)):
+    if not quantities or any(match.end() >= quantities[-1].end("amount") for match in _RANGE.finditer(sentence)):
         return None
     last = quantities[-1]
     before, after = sentence[: last.start()].rstrip(), sentence[last.end() :]

@@ -1,0 +1,140 @@
+"""Follow a run in MLflow: one parent run a tune, one child run a trial.
+
+Everything goes through one background thread, in order: creating MLflow's database takes many seconds and must not
+hold up the work. A tracking store that fails costs a warning, never the run.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from coda_dspy.engines.secrets import redact
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_URI = "sqlite:///mlflow.db"
+
+
+class Tracker:
+    """One MLflow run and its children.
+
+    Example:
+        >>> tracker = Tracker("sqlite:///mlflow.db", "coda-tune", "qwen")  # doctest: +SKIP
+        >>> tracker.params({"seed": 0}); tracker.metrics({"accuracy": 0.5}); tracker.close()  # doctest: +SKIP
+
+    Args:
+        uri: MLflow tracking URI.
+        experiment: Name of the experiment; created where it does not exist.
+        name: Name of the run.
+    """
+
+    def __init__(self, uri: str, experiment: str, name: str) -> None:
+        self.uri = uri
+        self._shared = _Worker(uri, experiment)
+        self._run = _Run(self._shared, name, parent=None)
+
+    def params(self, params: Mapping[str, Any]) -> None:
+        self._run.params(params)
+
+    def metrics(self, metrics: Mapping[str, float | None], step: int | None = None) -> None:
+        self._run.metrics(metrics, step)
+
+    def artifact(self, path: Path) -> None:
+        """Store a file as it is at the moment when the call is carried out."""
+        self._run.artifact(path)
+
+    def table(self, columns: Mapping[str, list[Any]], name: str) -> None:
+        """Store a table (columns by name) that MLflow's UI shows."""
+        self._run.table(columns, name)
+
+    def child(self, name: str) -> "_Run":
+        """A nested run: a trial."""
+        return _Run(self._shared, name, parent=self._run)
+
+    def close(self, failed: bool = False) -> None:
+        """End the run and wait until everything is stored."""
+        self._run.end(failed)
+        self._shared.close()
+
+
+class _Worker:
+    """The thread that talks to MLflow, its client, and whether the store has failed."""
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        self._uri = uri
+        self._experiment = experiment
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="coda-tracking")
+        self._failed = False
+        self.client: Any = None
+        self.experiment_id = ""
+        self.submit(self._open)
+
+    def submit(self, step: Callable[[], None]) -> None:
+        self._pool.submit(self._guarded, step)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - MLflow's stores raise their drivers' errors; none may end a run
+            self._failed = True
+            logger.warning("MLflow at %s failed; going on without it: %s", redact(self._uri), redact(str(error))[:300])
+
+    def _open(self) -> None:
+        # A store that is not there should cost seconds, not the minutes of MLflow's default retries.
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        logging.getLogger("alembic").setLevel(logging.ERROR)
+        from mlflow import MlflowClient
+
+        self.client = MlflowClient(tracking_uri=self._uri)
+        found = self.client.get_experiment_by_name(self._experiment)
+        self.experiment_id = found.experiment_id if found else self.client.create_experiment(self._experiment)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
+
+
+class _Run:
+    """One run; every method returns at once."""
+
+    def __init__(self, worker: _Worker, name: str, parent: "_Run | None") -> None:
+        self._worker = worker
+        self.run_id = ""
+        worker.submit(lambda: self._start(name, parent))
+
+    def _start(self, name: str, parent: "_Run | None") -> None:
+        tags = {"mlflow.parentRunId": parent.run_id} if parent is not None else {}
+        run = self._worker.client.create_run(self._worker.experiment_id, run_name=name, tags=tags)
+        self.run_id = run.info.run_id
+
+    def params(self, params: Mapping[str, Any]) -> None:
+        for name, value in params.items():
+            text = redact(str(value))[:500]
+            self._worker.submit(lambda name=name, text=text: self._worker.client.log_param(self.run_id, name, text))
+
+    def metrics(self, metrics: Mapping[str, float | None], step: int | None = None) -> None:
+        for name, value in metrics.items():
+            if value is not None:  # unknown stays unknown
+                self._worker.submit(
+                    lambda name=name, value=value: self._worker.client.log_metric(
+                        self.run_id, name, float(value), step=step
+                    )
+                )
+
+    def artifact(self, path: Path) -> None:
+        self._worker.submit(lambda: self._worker.client.log_artifact(self.run_id, str(path)))
+
+    def table(self, columns: Mapping[str, list[Any]], name: str) -> None:
+        self._worker.submit(lambda: self._worker.client.log_table(self.run_id, dict(columns), name))
+
+    def tag(self, name: str, value: str) -> None:
+        self._worker.submit(lambda: self._worker.client.set_tag(self.run_id, name, redact(value)))
+
+    def end(self, failed: bool = False) -> None:
+        status = "FAILED" if failed else "FINISHED"
+        self._worker.submit(lambda: self._worker.client.set_terminated(self.run_id, status))

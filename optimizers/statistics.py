@@ -1,0 +1,73 @@
+"""Accuracies and differences with their intervals; the arithmetic is scipy's."""
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import NamedTuple
+
+from coda_dspy.evaluation import Result
+
+
+class Accuracy(NamedTuple):
+    """Share of right answers with its 95 % Wilson interval, over `n` questions."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def standard_error(self) -> float:
+        return sqrt(self.value * (1 - self.value) / self.n)
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] (n = {self.n})"
+
+
+def accuracy(results: Sequence[Result]) -> Accuracy:
+    """Accuracy over at least one result, one sample a question."""
+    from scipy.stats import binomtest
+
+    right = sum(result.correct for result in results)
+    interval = binomtest(right, len(results)).proportion_ci(method="wilson")
+    return Accuracy(right / len(results), float(interval.low), float(interval.high), len(results))
+
+
+class Difference(NamedTuple):
+    """Difference of two accuracies on the same questions, with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def within_noise(self) -> bool:
+        return self.low <= 0 <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}] (n = {self.n}, paired)"
+
+
+def paired_difference(first: Sequence[Result], second: Sequence[Result], seed: int = 0) -> Difference:
+    """Accuracy of `second` minus that of `first`, on the questions that both hold; bootstrap over questions."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    before = {result.id: result.correct for result in first}
+    gains = np.array([int(r.correct) - int(before[r.id]) for r in second if r.id in before], dtype=float)
+    if len(gains) < 2 or np.ptp(gains) == 0:  # nothing to resample: the interval is a point, or there is none
+        value = float(gains.mean()) if len(gains) else 0.0
+        return Difference(value, min(value, 0.0), max(value, 0.0), len(gains))
+    interval = bootstrap((gains,), np.mean, method="percentile", random_state=seed).confidence_interval
+    return Difference(float(gains.mean()), float(interval.low), float(interval.high), len(gains))
+
+
+def mean_tokens(results: Sequence[Result]) -> float | None:
+    """Tokens a question; `None` where the engine did not report the usage of every call."""
+    counts = [result.tokens for result in results]
+    return None if None in counts else sum(c for c in counts if c is not None) / len(counts)
+
+
+def mean_seconds(results: Sequence[Result]) -> float:
+    """Seconds a question took, in the company of those that ran beside it."""
+    return sum(result.seconds for result in results) / len(results)
