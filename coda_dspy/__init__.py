@@ -31,7 +31,7 @@ _HOME = {
     "connect": "engines",
     "load": "profile",
 }
-__all__ = [*sorted(_HOME), "testing"]  # noqa: PLE0604
+__all__ = [*sorted(_HOME), "testing"]
 
 
 def __getattr__(name: str) -> Any:

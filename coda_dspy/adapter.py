@@ -43,8 +43,10 @@ class PlainAdapter(Adapter):
         named = [
             f"{_title(signature, name)}:\n{inputs[name]}" for name in others if name != ENDING and inputs.get(name)
         ]
-        parts = [prefix, str(inputs.get(first, "")), *named, self.format_task_description(signature)]
-        return "\n\n".join(part.strip() for part in (*parts, _closing(inputs), suffix) if part.strip())
+        # One paragraph: a small model that reads the ending on its own gives the answer without any working.
+        request = f"{self.format_task_description(signature)} {inputs.get(ENDING) or ''}"
+        parts = [prefix, str(inputs.get(first, "")), *named, request, suffix]
+        return "\n\n".join(part.strip() for part in parts if part.strip())
 
     def format_assistant_message_content(
         self, signature: Any, outputs: dict[str, Any], missing_field_message: str | None = None
@@ -118,10 +120,6 @@ def _title(signature: dspy.Signature, name: str) -> str:
     extra = signature.input_fields[name].json_schema_extra or {}
     title = str(extra.get("desc") or name)
     return name.replace("_", " ").capitalize() if title.startswith("${") else title
-
-
-def _closing(inputs: dict[str, Any]) -> str:
-    return str(inputs.get(ENDING) or "")
 
 
 def _after_loose_marker(name: str, text: str) -> str:

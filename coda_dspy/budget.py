@@ -1,5 +1,6 @@
 """Every number that decides how much compute a question may take, in one validated, saveable object."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any, Self
@@ -56,8 +57,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "best_of_n": 3,
         "n_plans": 2,
         "temperature": dict.fromkeys(STAGES, 0.8) | {"direct": 0.6, "judge": 0.6},
-        "max_tokens": dict.fromkeys(STAGES, 24576)
-        | {"plan": 28672, "direct": 32768, "reflect": 20481, "judge": 20480},
+        "max_tokens": dict.fromkeys(STAGES, 24576) | {"plan": 28672, "direct": 32768, "reflect": 20481, "judge": 20480},
     },
     "paper-gpt-oss": {
         "best_of_n": 3,
@@ -294,7 +294,7 @@ def parse_fields(pairs: list[str] | tuple[str, ...]) -> dict[str, Any]:
         field, _, stage = name.strip().partition(".")
         if field not in FIELDS:
             raise UserError(f"budget has no field {field!r}; its fields are: {', '.join(FIELDS)}")
-        _put(fields, field, stage, _value(text.strip()))
+        _put(fields, field, stage, read_value(text.strip()))
     return fields
 
 
@@ -310,9 +310,8 @@ def _put(fields: dict[str, Any], field: str, stage: str, value: Any) -> None:
         raise UserError(f"budget field {field!r} has no stages; write {field}=value")
 
 
-def _value(text: str) -> Any:
-    import json
-
+def read_value(text: str) -> Any:
+    """A word of the command line as the JSON value that it looks like; anything else stays text."""
     words = {"none": None, "true": True, "false": False}
     if text.lower() in words:
         return words[text.lower()]

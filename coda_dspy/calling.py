@@ -51,12 +51,24 @@ class Question:
         budget: How much compute it may take.
         ledger: Its bill so far.
         failures: Why steps gave nothing, in the order in which they failed.
+        transcript: What every role said, in the order in which the steps ended.
     """
 
     task: Task
     budget: Budget
     ledger: Ledger = field(default_factory=Ledger)
     failures: list[CallFailed] = field(default_factory=list)
+    transcript: list["Step"] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a role: who spoke, at which place of the search, and what was said, or why nothing was."""
+
+    stage: str
+    sample: Sample
+    text: str
+    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +157,7 @@ def ask(predict: dspy.Predict, stage: str, sample: Sample, **inputs: Any) -> Rep
     for effort in question.budget.efforts():
         try:
             text, thinking, trace = _call_once(predict, question, meter, effort, inputs)
+            question.transcript.append(Step(stage, sample, text))
             return Reply(text, thinking, Ledger(meter.entries).tokens(), trace)
         except (Truncated, EmptyReply) as error:
             failure = error
@@ -153,6 +166,7 @@ def ask(predict: dspy.Predict, stage: str, sample: Sample, **inputs: Any) -> Rep
                 raise
             failure = error
     assert failure is not None  # efforts() is never empty
+    question.transcript.append(Step(stage, sample, "", failure.reason))
     raise failure
 
 
@@ -166,7 +180,9 @@ def _call_once(
     _check_cap(meter.stage, question)
     lm = predict.lm or dspy.settings.lm
     if lm is None:
-        raise UserError("no engine is set; use coda_dspy.connect(...) with dspy.configure(lm=...) or dspy.context(lm=...)")
+        raise UserError(
+            "no engine is set; use coda_dspy.connect(...) with dspy.configure(lm=...) or dspy.context(lm=...)"
+        )
     engine = getattr(lm, "engine", None)
     meter.metered = bool(getattr(engine, "metered", False))
     config = _config(lm, question.budget, meter, effort)
@@ -216,9 +232,7 @@ def _settle(meter: CallMeter, before: int, recorder: _Recorder, started: float) 
     tokens_in, tokens_out, prefix = _usage(history["response"])
     cached = meter.metered or (not history["usage"] and tokens_out is not None)
     seconds = time.monotonic() - started
-    meter.add(
-        Entry(meter.stage, tokens_in, tokens_out, cached, _finish(history), seconds, tokens_prefix=prefix)
-    )
+    meter.add(Entry(meter.stage, tokens_in, tokens_out, cached, _finish(history), seconds, tokens_prefix=prefix))
 
 
 def _record_failure(meter: CallMeter, before: int, error: LMError, started: float) -> None:

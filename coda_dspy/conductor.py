@@ -64,8 +64,8 @@ class Conductor(dspy.Module):
 
         Returns:
             A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `path`
-            (`direct`, `code` or `coda`), `candidates`, `votes` (votes by answer), `failures` (why steps gave nothing)
-            and `ledger`.
+            (`direct`, `code` or `coda`), `candidates`, `votes` (votes by answer), `failures` (why steps gave nothing),
+            `transcript` (what every role said) and `ledger`.
 
         Raises:
             UserError: The question does not fit its kind.
@@ -299,6 +299,7 @@ def _prediction(question: Question, outcome: Outcome) -> dspy.Prediction:
         candidates=outcome.candidates,
         votes={c.answer: c.votes for c in outcome.classes},
         failures=[str(failure) for failure in question.failures],
+        transcript=question.transcript,
         ledger=question.ledger,
     )
 

@@ -23,7 +23,7 @@ from coda_dspy.task import Task
 
 
 class Gradable(Protocol):
-    """A question whose right answer is known."""
+    """A question to answer; an empty `answer` is one that nobody knows."""
 
     @property
     def id(self) -> str: ...
@@ -40,8 +40,9 @@ class Result:
     Args:
         id: The question's id.
         answer: The program's answer; `None` without one.
-        gold: The right answer.
-        correct: Whether both mean the same.
+        gold: The right answer; `None` where nobody knows it.
+        correct: Whether both mean the same; `None` without a right answer.
+        solution: The text that gave the answer.
         path: `direct`, `code` or `coda`; `None` without an answer.
         tokens: Tokens in and out, calls answered by the cache included; `None` where unknown.
         billed_tokens: The same without calls answered by the cache.
@@ -57,8 +58,9 @@ class Result:
 
     id: str
     answer: str | None
-    gold: str
-    correct: bool
+    gold: str | None = None
+    correct: bool | None = None
+    solution: str = ""
     path: str | None = None
     tokens: int | None = None
     billed_tokens: int | None = None
@@ -194,14 +196,15 @@ def answer_one(program: dspy.Module, question: Gradable, session: str = "") -> R
     except EngineError:
         raise
     except CodaError as error:
-        seconds = time.monotonic() - started
-        return Result(question.id, None, question.answer, False, error=str(error), seconds=seconds, session=session)
+        gold, correct = question.answer or None, False if question.answer else None
+        return Result(question.id, None, gold, correct, error=str(error), session=session)
     ledger: Ledger = prediction.ledger
     return Result(
         id=question.id,
         answer=prediction.answer,
-        gold=question.answer,
-        correct=answers.correct(task, prediction.answer, question.answer),
+        gold=question.answer or None,
+        correct=answers.correct(task, prediction.answer, question.answer) if question.answer else None,
+        solution=prediction.solution,
         path=prediction.path,
         tokens=ledger.tokens(),
         billed_tokens=ledger.tokens(billed=True),

@@ -108,7 +108,7 @@ class Profile(BaseModel):
             profile = cls.model_validate(content)
         except ValidationError as error:
             raise UserError(f"{source}: {_named_fields(error)}") from error
-        profile.program()  # budget, adapter and predictors have to fit as well
+        profile.adaptive()  # budget, adapter and predictors have to fit as well
         return profile
 
     def program(self, lm: dspy.LM | None = None, algorithm: str | None = None) -> Conductor:
@@ -117,20 +117,24 @@ class Profile(BaseModel):
         Args:
             lm: The engine; by default the one of `dspy.settings`.
             algorithm: `adaptive`, `coda` or `direct`; by default the profile's own.
+        """
+        return with_algorithm(self.adaptive(lm), algorithm or self.algorithm)
+
+    def adaptive(self, lm: dspy.LM | None = None) -> AdaptiveCoda:
+        """The whole program, of which every algorithm is a part.
 
         Raises:
             UserError: The profile names a predictor or a budget field that does not exist, or lacks a predictor.
         """
-        program = AdaptiveCoda(Budget(**self.budget), lm=lm)
         adapter_named(self.adapter)
-        program.adapter = self.adapter
+        program = AdaptiveCoda(Budget(**self.budget), adapter=self.adapter, lm=lm)
         predictors = dict(program.named_predictors())
         for name in sorted(set(predictors) ^ set(self.prompts)):
             problem = "is missing" if name in predictors else "names a predictor that does not exist"
             raise UserError(f"profile of {self.engine}: prompts.{name} {problem}; tune again")
         for name, predict in predictors.items():
             _apply(self.prompts[name], predict, f"prompts.{name}")
-        return with_algorithm(program, algorithm or self.algorithm)
+        return program
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the profile; whatever goes wrong, a file that was there before stays whole.

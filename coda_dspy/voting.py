@@ -88,9 +88,7 @@ def _stays_behind(rival: AnswerClass, leader: AnswerClass, remaining: int) -> bo
     return reach < leader.votes or (reach == leader.votes and leader.members[0] < rival.members[0])
 
 
-def next_wave(
-    classes: Sequence[AnswerClass], remaining: int, is_settled: IsSettled, votes_each: int = 1
-) -> int:
+def next_wave(classes: Sequence[AnswerClass], remaining: int, is_settled: IsSettled, votes_each: int = 1) -> int:
     """How many attempts to launch next: the fewest that could settle the vote, if all voted for its leader.
 
     Launching fewer could not end the vote, launching more might pay for votes that change nothing.

@@ -70,7 +70,8 @@ def read_questions(path: str | Path, *, need_answers: bool = True) -> list[Quest
     Args:
         path: The file.
         need_answers: With False, for questions that are only to be solved, three fields may be missing or blank:
-            `answer` (then ""), `id` (then the number of the line) and `kind` (then `choice` where there are choices, else `math`).
+            `answer` (then ""), `id` (then the number of the line) and `kind` (then `choice` where there are choices,
+            else `math`).
 
     Returns:
         The questions in the order of the file; at least one.

@@ -38,7 +38,9 @@ def compile_prompts(program: Conductor, questions: Sequence[Gradable], max_demos
         max_rounds=1,
         max_errors=len(questions),
     )
-    compiled: Conductor = optimizer.compile(program.deepcopy(), trainset=[to_example(question) for question in questions])
+    compiled: Conductor = optimizer.compile(
+        program.deepcopy(), trainset=[to_example(question) for question in questions]
+    )
     # A compiled part would be frozen, and left out of a larger program's state.
     compiled._compiled = False
     return compiled
@@ -47,4 +49,3 @@ def compile_prompts(program: Conductor, questions: Sequence[Gradable], max_demos
 def demo_count(program: dspy.Module) -> int:
     """How many demonstrations a program's roles have together."""
     return sum(len(predict.demos) for predict in program.predictors())
-

@@ -27,7 +27,7 @@ def accuracy(results: Sequence[Result]) -> Accuracy:
     """Accuracy over at least one result, one sample a question."""
     from scipy.stats import binomtest
 
-    right = sum(result.correct for result in results)
+    right = sum(bool(result.correct) for result in results)
     interval = binomtest(right, len(results)).proportion_ci(method="wilson")
     return Accuracy(right / len(results), float(interval.low), float(interval.high), len(results))
 
@@ -53,8 +53,8 @@ def paired_difference(first: Sequence[Result], second: Sequence[Result], seed: i
     import numpy as np
     from scipy.stats import bootstrap
 
-    before = {result.id: result.correct for result in first}
-    gains = np.array([int(r.correct) - int(before[r.id]) for r in second if r.id in before], dtype=float)
+    before = {result.id: bool(result.correct) for result in first}
+    gains = np.array([int(bool(r.correct)) - int(before[r.id]) for r in second if r.id in before], dtype=float)
     if len(gains) < 2 or np.ptp(gains) == 0:  # nothing to resample: the interval is a point, or there is none
         value = float(gains.mean()) if len(gains) else 0.0
         return Difference(value, min(value, 0.0), max(value, 0.0), len(gains))

@@ -12,7 +12,7 @@ class Solve(dspy.Signature):
 
 
 class Execute(dspy.Signature):
-    """Solve the problem step by step, briefly. Follow the plan; where a step of the plan is wrong, do the right thing instead."""  # noqa: E501
+    """Follow the plan above; where a step of it is wrong, do the right thing instead. Solve the problem step by step, briefly."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     plan: str = dspy.InputField(desc="Plan")
@@ -21,7 +21,7 @@ class Execute(dspy.Signature):
 
 
 class Refine(dspy.Signature):
-    """The attempt has a fault, which the feedback names. Solve the problem again, briefly, and correct the fault."""
+    """The attempt above has a fault, which the feedback names. Correct it: solve the problem again step by step, briefly."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     attempt: str = dspy.InputField(desc="Attempt")

@@ -12,7 +12,7 @@ class ProposeApproach(dspy.Signature):
 
 
 class Plan(dspy.Signature):
-    """Write a short plan for solving this problem: at most four numbered steps, each one short sentence. After each step write how sure you are that it is right: high, medium or low. Do not carry out the steps and do not give the final answer."""  # noqa: E501
+    """Write a plan for solving this problem: two to four numbered steps, each one short sentence that says what to compute. End each step with how sure you are of it: (high), (medium) or (low). Do not compute anything and do not give the answer."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     approach: str = dspy.InputField(desc="Method to use", default="")

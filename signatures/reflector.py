@@ -4,7 +4,7 @@ import dspy
 
 
 class Reflect(dspy.Signature):
-    """The solutions above were written independently and may be wrong. Where they disagree, find out which step is wrong and say why. Then give the correct solution, briefly."""  # noqa: E501
+    """The solutions above were written independently, and any of them may be wrong. First say where they disagree and which step is wrong there. Then solve the problem step by step, briefly."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     solutions: str = dspy.InputField(desc="Solutions")

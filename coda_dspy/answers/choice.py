@@ -10,7 +10,7 @@ from coda_dspy.task import LETTERS, Task
 _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mathbf|boxed|fbox|bf|rm)\s*\{([^{}]*)\}")
 _MARKS = re.compile(r"[$*_`\"']|\\[()\[\],;! ]")
 _LETTER = re.compile(
-    r"\s*(?:(?:option|choice|letter|answer|choix|opci[óo]n)\s+)?"
+    r"\s*(?:(?:option|choice|letter|answer|choix|opci[óo]n|la|le)\s+)?"
     r"(?:[(\[<]\s*(?P<round>[A-Ja-j])\s*[)\]>]|(?P<marked>[A-J])\s*(?:[).:,;\]]|\s[-–—]\s|\Z)|(?P<bare>[A-J])(?=\s))",
 )
 _LONE = re.compile(r"[\s(\[]*([A-Za-z])[\s)\].:]*")
@@ -51,7 +51,9 @@ def extract(task: Task, visible: str) -> str | None:
 def _declared(text: str) -> list[tuple[int, str | None]]:
     found: list[tuple[int, str | None]] = [(item.start, item.content) for item in declarations(text)]
     found += [(match.start(), f"({match[1]})") for match in _REVERSED.finditer(text)]
-    found += [(match.start(), text[match.end() : match.end() + 200].partition("\n")[0]) for match in _CHOSEN.finditer(text)]
+    found += [
+        (match.start(), text[match.end() : match.end() + 200].partition("\n")[0]) for match in _CHOSEN.finditer(text)
+    ]
     return sorted(found, key=lambda item: item[0], reverse=True)
 
 

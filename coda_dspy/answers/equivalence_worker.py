@@ -186,6 +186,8 @@ def _points(names: list[str]) -> Iterator[dict[str, Any]]:
 
 def _agree(a: Any, b: Any, point: dict[str, Any], tolerance: float) -> bool | None:
     """Whether two expressions have one value at a point; None where they have none, or where only a branch differs."""
+    if not point and (exact := _agree_exactly(a, b)) is not None:
+        return exact
     left, right = _value(a, point), _value(b, point)
     if left is None or right is None:
         return None
@@ -194,6 +196,13 @@ def _agree(a: Any, b: Any, point: dict[str, Any], tolerance: float) -> bool | No
     near = bool(apart <= tolerance * scale) and (tolerance == _EXACT or bool(apart <= _WRITTEN))
     both_complex = abs(left.imag) > _EXACT * scale and abs(right.imag) > _EXACT * scale
     return None if point and not near and both_complex else near
+
+
+def _agree_exactly(a: Any, b: Any) -> bool | None:
+    import sympy
+
+    left, right = a.doit(), b.doit()
+    return bool(left == right) if isinstance(left, sympy.Rational) and isinstance(right, sympy.Rational) else None
 
 
 def _value(expr: Any, point: dict[str, Any]) -> Any:

@@ -24,8 +24,8 @@ _REWRITES = [
         (r"\\[dtc]frac", r"\\frac"),
         (r"\\(?:left|right)\s*\.", ""),
         (r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])", ""),
-        (r"\\(?:[,;: ]|quad|qquad)|~", " "),
-        (r"\\!", ""),
+        (r"(?<!\\)\\(?:[,;: ]|quad|qquad)|~", " "),
+        (r"(?<!\\)\\!", ""),
         (r"\\%", "%"),
         (r"\\[$]|(?<![\w}])[$€£¥₹](?=\s*[\d.])|[€£¥₹](?!\S)", ""),
         (r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°|\\degree)", ""),
@@ -59,11 +59,16 @@ _SYMBOLS = {
 }
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿ", "0123456789-+n")
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
-FUNCTIONS = "sqrt|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sinh|cosh|tanh|log|ln|exp|pi|infty|max|min|gcd|lcm|cup|cap"
+FUNCTIONS = (
+    "sqrt|sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|sinh|cosh|tanh|log|ln|exp|pi|infty|max|min|gcd|lcm|cup|cap"
+)
 _BARE_FUNCTION = re.compile(rf"(?<![\\A-Za-z])({FUNCTIONS})(?![A-Za-z])")
-_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_WORD = re.compile(
+    r"[A-Za-z]{3,}|(?<![A-Za-z])(?:is|so|of|or|to|in|at|on|an|we|it|he|if|as|by|be|do|no|my|up)(?![A-Za-z])", re.I
+)
+_COMMAND = re.compile(r"\\(?:begin|end)\{\w+\}|\\[A-Za-z]+")
 _ALLOWED = re.compile(r"[\w\s\\{}()\[\]^+\-*/=<>.,;!|'&%]*", re.ASCII)
-_TOWER = re.compile(r"\^\s*\w+\s*\^")
+_TOWER = re.compile(r"\^\s*(?:\w+|\{[^{}]*\})\s*\^")
 _BASED = re.compile(r"\d_\w")
 
 
@@ -92,7 +97,7 @@ def _rewritten(text: str) -> str:
 
 def has_words(text: str) -> bool:
     """Whether a text holds words, which a parser of formulas would read as products of letters."""
-    bare = _BARE_FUNCTION.sub(" ", re.sub(r"\\[A-Za-z]+", " ", text))
+    bare = _BARE_FUNCTION.sub(" ", _COMMAND.sub(" ", text))
     return any(not set(word) <= set("abc") and not set(word) <= set("xyz") for word in _WORD.findall(bare))
 
 

@@ -8,7 +8,9 @@ from coda_dspy.answers.numbers import as_fraction
 from coda_dspy.task import Task
 
 _BETWEEN_BOXES = re.compile(r"[\s,;$}]*(?:and|or|und|et|y)?[\s,;$]*")
-_ASSIGNED = re.compile(r"(?P<name>\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?)\s*(?:=|\\in(?![a-z]))\s*(?P<value>[^=]+)")
+_ASSIGNED = re.compile(
+    r"(?P<name>\\?[A-Za-z]+(?:_(?:\w+|\{\w+\}))?(?:\([a-z]\))?)\s*(?:=|\\in(?![a-z]))\s*(?P<value>[^=]+)"
+)
 _TIME = re.compile(r"\d{1,3}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m\.?)?", re.IGNORECASE)
 
 
@@ -51,7 +53,7 @@ def canonical(text: str) -> str | None:
     if tidy.is_placeholder(text):
         return None
     cleaned = latex.clean(text)
-    if tidy.is_placeholder(cleaned):
+    if tidy.is_placeholder(cleaned) or cleaned.count("{") != cleaned.count("}"):
         return None
     if _TIME.fullmatch(cleaned):
         return cleaned

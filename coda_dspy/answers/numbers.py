@@ -46,7 +46,9 @@ def _frac(above: str | None, digit_above: str | None, below: str | None, digit_b
     return Fraction(int(above or digit_above or 0), int(below or digit_below or 0))
 
 
-def _mixed(whole: str, above: str | None, below: str | None, frac_above: str | None, frac_below: str | None) -> Fraction:
+def _mixed(
+    whole: str, above: str | None, below: str | None, frac_above: str | None, frac_below: str | None
+) -> Fraction:
     return int(whole) + Fraction(int(above or frac_above or 0), int(below or frac_below or 0))
 
 

@@ -11,7 +11,7 @@ _NUMBER = r"(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
 _AMOUNT = rf"(?:{_NUMBER}(?: \d+)?/\d+|{_NUMBER})"
 _GLUED = r"(?:%|°|cm|mm|km/h|km|kg|mg|ml|mL|mph|kph|lbs?|ft|in|hrs?|min|m/s|m|g|h|s|L|am|pm)"
 _QUANTITY = re.compile(
-    rf"(?<![\w.,^\\/:{{])(?P<amount>(?:(?<!\d)[-+])?[$€£¥₹]?\s?{_AMOUNT})(?:{_GLUED}|\s?%)?(?![\w^\\/:{{]|[.,]\d|-\d)"
+    rf"(?<![\w.,^\\/:{{])(?P<amount>(?:(?<!\d)[-+](?=\S))?(?:[$€£¥₹]\s?)?{_AMOUNT})(?:{_GLUED}|\s?%)?(?![\w^\\/:{{]|[.,]\d|-\d)"
 )
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SINGLE_UNITS = "mghsLNJWKVA"
@@ -22,7 +22,9 @@ _UNIT = re.compile(
     rf"(?:%|{_GLUED}(?:\^\{{?\d\}}?|[²³])?"
     rf"|(?:(?<=[\s}}])|(?=\\))(?:(?:{_UNIT_WORD}|\\(?:text|mathrm)\{{[^{{}}]*\}})(?:\^\{{?\d\}}?|[²³])?[ /]*){{1,7}})?"
 )
-_SPAN = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]|\$\$(.+?)\$\$|(?<!\\)\$(?![\s$])([^$\n]+?)(?<![\s\\])\$(?!\d)", re.DOTALL)
+_SPAN = re.compile(
+    r"\\\((.+?)\\\)|\\\[(.+?)\\\]|\$\$(.+?)\$\$|(?<!\\)\$(?![\s$])([^$\n]+?)(?<![\s\\])\$(?!\d)", re.DOTALL
+)
 _BETWEEN_SPANS = re.compile(r"\s*(?:,|and|or|und|et|y|,\s*and)?\s*")
 _VERB = re.compile(r"(?:\b(?:is|are|be|equals|equal to|get|have|gives|ist|est|es|of)|[=:≈→])\s*\Z", re.IGNORECASE)
 _RANGE = re.compile(
@@ -30,10 +32,17 @@ _RANGE = re.compile(
     re.IGNORECASE,
 )
 _ARROW = re.compile(r"(?:→|⇒|=>|\\(?:Rightarrow|rightarrow|implies|to)(?![A-Za-z]))")
-_ASIDE = re.compile(r"\s+\((?=[^()]*(?:[A-Za-z]{3}|=))[^()]*\)?|\s*,?\s+(?:because|since|as|so|which|where|weil|car|porque)\s.*")
+_ASIDE = re.compile(
+    r"\s+\((?=[^()]*(?:[A-Za-z]{3}|=))[^()]*\)?|\s*,?\s+(?:because|since|as|so|which|where|weil|car|porque)\s.*"
+)
 _OPENER = re.compile(r"\s*(?:(?:[-*•>#]+|\d{1,2}[.)]|step \d+[.:)]?)\s+)+", re.IGNORECASE)
-_SMALL_TALK = re.compile(r"(?:i )?hope (?:this|that|it)|let me know|feel free|if you have|good luck|is there anything", re.IGNORECASE)
-_COMMENT = re.compile(r"(?:in)?correct|wrong|right|clear|obvious|shown|given|as|below|above|found|unknown|here|this|that|the|a|an|it|i", re.IGNORECASE)
+_SMALL_TALK = re.compile(
+    r"(?:i )?hope (?:this|that|it)|let me know|feel free|if you have|good luck|is there anything", re.IGNORECASE
+)
+_COMMENT = re.compile(
+    r"(?:in)?correct|wrong|right|clear|obvious|shown|given|as|below|above|found|unknown|here|this|that|the|a|an|it|i",
+    re.IGNORECASE,
+)
 
 
 class Reading(NamedTuple):
@@ -54,7 +63,7 @@ def declared(content: str, form: str) -> Reading:
         return Reading(True, sentence)
     if form == "hash":
         return Reading(False)
-    if not re.search(r"\d|\\[a-zA-Z(\[]|√|π|\$", sentence):
+    if not re.search(r"\d|\\[a-zA-Z(\[]|√|π|\$", latex.clean(sentence)):
         return _words(sentence, form)
     is_talk = len(content) - len(first_sentence(content)) > 2
     answer = _in_sentence(sentence, only=True)
@@ -80,6 +89,8 @@ def closing(text: str) -> str | None:
     if not lines or lines[-1].rstrip().endswith("?"):
         return None
     line = _OPENER.sub("", lines[-1], count=1) if _OPENER.match(lines[-1]) else lines[-1].strip()
+    if without_unit(latex.clean(line)) is not None:
+        return line
     sentences = [part for part in re.split(r"(?<=[\w)\]}$%\"'])[.!](?:\s+|\Z)", line) if re.search(r"[\d\\]", part)]
     return _in_sentence(sentences[-1].strip(), only=False) if sentences else None
 
@@ -99,11 +110,12 @@ def without_unit(text: str) -> str | None:
 def _is_formula(text: str) -> bool:
     if latex.has_words(text) or _RANGE.fullmatch(text):
         return False
-    if re.search(r"(?<![\\A-Za-z])(?:is|so|of|or|to|in|at|on|an|we|it|he|if|as|by|be|do|no)(?![A-Za-z])", text):
-        return False
     if text.count("{") != text.count("}"):
         return False
-    return re.search(r"\d|\\[a-zA-Z]{2}|[√π∞∅]|[A-Za-z]\s*[-+*/^]", text) is not None or re.fullmatch(r"[B-HJ-Zb-hj-z]", text) is not None
+    return (
+        re.search(r"\d|\\[a-zA-Z]{2}|[√π∞∅]|[A-Za-z]\s*[-+*/^]", text) is not None
+        or re.fullmatch(r"[B-HJ-Zb-hj-z]", text) is not None
+    )
 
 
 def _groups(sentence: str) -> list[tuple[int, int, str]]:
@@ -156,6 +168,7 @@ def _told_number(sentence: str, only: bool) -> str | None:
     if re.search(r"\d", after) or re.match(r"\s*(?:[-+*/×÷=<>]|(?:hundred|thousand|million|billion|dozen)\b)", after):
         return None
     told = _VERB.search(before)
-    if re.search(r"[-+*/×÷<>]$", before) or (only and len(quantities) > 1 and not told):
+    listed = re.search(r"(?:\b(?:and|or|und|et|y)|,)\Z", before) is not None
+    if re.search(r"[-+*/×÷<>]\Z", before) or (len(quantities) > 1 and not told and (only or listed)):
         return None
     return last["amount"]

@@ -17,16 +17,17 @@ _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|boxed)\s*\{([^{}]*)\}")
 def extract(task: Task, visible: str) -> str | None:
     """What the last declaration says; without one, a reply that is a single line of at most 80 characters."""
     text = tidy.tail(visible)
+    silent = True
     for declared in declarations(text):
+        silent = False
         if declared.content is None:
             return None
         content = first_sentence(declared.content) if declared.form == "phrase" else declared.content
         if not tidy.is_void(content):
             return _readable(content)
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(visible) > tidy.LOOK_AT or len(lines) != 1 or len(lines[0].strip()) > _SHORT or tidy.is_void(lines[0]):
-        return None
-    return _readable(lines[0])
+    short = silent and len(lines) == 1 and len(lines[0].strip()) <= _SHORT and not tidy.is_void(lines[0])
+    return _readable(lines[0]) if short else None
 
 
 def _readable(content: str) -> str | None:
@@ -53,7 +54,11 @@ def _key(text: str) -> str:
     folded = " ".join(unicodedata.normalize("NFKC", tidy.fold(text)).casefold().split())
     if as_fraction(folded) is not None:
         return folded
-    return _ARTICLE.sub("", _outer_stripped(folded), count=1) if _ARTICLE.match(_outer_stripped(folded)) else _outer_stripped(folded)
+    return (
+        _ARTICLE.sub("", _outer_stripped(folded), count=1)
+        if _ARTICLE.match(_outer_stripped(folded))
+        else _outer_stripped(folded)
+    )
 
 
 def _outer_stripped(text: str) -> str:

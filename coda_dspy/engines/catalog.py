@@ -1,7 +1,7 @@
 """The models that the local engine knows by name: where their weights lie and which bytes they are.
 
-The sha256 is what pins a model. `revision` is a branch, since a commit hash could not be verified when this was written;
-bytes that differ are refused wherever they came from.
+The sha256 is what pins a model. `revision` is a branch, since a commit hash could not be verified when this was
+written; bytes that differ are refused wherever they came from.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The local engine: llama.cpp inside this process (xllamacpp), as a DSPy custom engine.
 
-What listens: `xllamacpp.Server` always opens an HTTP listener; no setting of 2026.10 turns it off. Where the system has Unix
-sockets the listener is bound to one in a folder that only this user can enter, and the folder is removed as soon as the
-model is loaded, so nothing can connect any more. On Windows it is 127.0.0.1 with a random port. Both ask for a random key
-that is written down nowhere. Our own calls do not go through it.
+What listens: `xllamacpp.Server` always opens an HTTP listener; no setting of 2026.10 turns it off. Where the system has
+Unix sockets the listener is bound to one in a folder that only this user can enter, and the folder is removed as soon as
+the model is loaded, so nothing can connect any more. On Windows it is 127.0.0.1 with a random port. Both ask for a
+random key that is written down nowhere. Our own calls do not go through it.
 
-What ends a call: every reply is streamed inside, so between two tokens, and between two batches of a long prompt, a call
-notices that it is not wanted any more. Ctrl-C in the main thread returns at once. Calls in other threads end after
+What ends a call: every reply is streamed inside, so between two tokens, and between two batches of a long prompt, a
+call notices that it is not wanted any more. Ctrl-C in the main thread returns at once. Calls in other threads end after
 `cancel_all()`, which whoever started those threads should call when it is interrupted.
 
 A trailing assistant message is continued: the reply is what comes after it, without it.
@@ -43,7 +43,7 @@ _CACHE_MIB = 256  # llama.cpp's default of 8 GiB outgrows a laptop
 _POLL_SECONDS = 0.2
 _EXIT_SECONDS = 30.0
 
-# What a request may carry in `Config.extensions`, or an engine in `extras`, under llama.cpp's own names.
+# What a request may carry in `Config.extensions`, under llama.cpp's own names and one that other servers use.
 EXTENSIONS = frozenset(
     {
         "seed",
@@ -51,6 +51,7 @@ EXTENSIONS = frozenset(
         "min_p",
         "typical_p",
         "repeat_penalty",
+        "repetition_penalty",
         "repeat_last_n",
         "presence_penalty",
         "frequency_penalty",
@@ -66,7 +67,6 @@ def open_local(
     slots: int = 8,
     context: int = 4096,
     threads: int | None = None,
-    extras: Mapping[str, Any] | None = None,
     progress: weights.Progress | None = None,
 ) -> LocalEngine:
     """A local engine for a model of the catalog or for a GGUF file; fetches the weights, does not load them yet.
@@ -76,8 +76,6 @@ def open_local(
         slots: How many calls are computed at once; further calls wait.
         context: Tokens of context of each slot, prompt and reply together.
         threads: Threads that compute; by default one for each core this process may use.
-        extras: Sampling settings for every call, as `EXTENSIONS` names them. DSPy's cache does not see them: let them
-            be part of the `dspy.LM`'s model name.
         progress: Told about the download, see `weights.fetch`.
 
     Raises:
@@ -93,7 +91,7 @@ def open_local(
         model = catalog.find(name)
         path, label = weights.fetch(model, progress), model.name
     settings = Settings(path.absolute(), slots, context, threads or usable_cores())
-    return LocalEngine(name, label, settings, extras)
+    return LocalEngine(name, label, settings)
 
 
 def _is_path(name: str) -> bool:
@@ -149,16 +147,10 @@ class LocalEngine:
     supports_response_schema = True
     supported_params = frozenset({"temperature", "max_tokens", "top_p", "top_k", "response_format", "stop", "seed"})
 
-    def __init__(
-        self, name: str, label: str, settings: Settings, extras: Mapping[str, Any] | None = None
-    ) -> None:
-        unknown = sorted(set(extras or {}) - EXTENSIONS)
-        if unknown:
-            raise UserError(f"the local engine knows no {', '.join(unknown)}; it knows {', '.join(sorted(EXTENSIONS))}")
+    def __init__(self, name: str, label: str, settings: Settings) -> None:
         self.name = name
         self.label = label
         self.settings = settings
-        self.extras = dict(extras or {})
         self._server: _Server | None = _hold(settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LocalEngine:
@@ -166,7 +158,7 @@ class LocalEngine:
 
     @property
     def fingerprint(self) -> str:
-        """The first 12 hex digits of the weights' sha256: DSPy's cache ignores the engine, so the model's name says it."""
+        """The first 12 hex digits of the weights' sha256, for the model's name: DSPy's cache does not see the engine."""
         return weights.sha256_of(self.settings.path)[:12]
 
     def load(self) -> None:
@@ -192,7 +184,7 @@ class LocalEngine:
             dspy.lm15.ProviderError: The call was cancelled.
             UserError: The model cannot be loaded.
         """
-        body = request_body(request, self.extras)
+        body = request_body(request)
         reply = self._open_server().run(body, stop or threading.Event())
         return reply.response(request)
 
@@ -209,19 +201,12 @@ class LocalEngine:
 
     def dump_state(self) -> dict[str, Any]:
         """What `load_state` needs; no weights."""
-        return {
-            "name": self.name,
-            "slots": self.settings.slots,
-            "context": self.settings.context,
-            "extras": self.extras,
-        }
+        return {"name": self.name, "slots": self.settings.slots, "context": self.settings.context}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> LocalEngine:
         """The engine that `dump_state` described, with this machine's threads."""
-        return open_local(
-            state["name"], slots=state["slots"], context=state["context"], extras=state.get("extras") or None
-        )
+        return open_local(state["name"], slots=state["slots"], context=state["context"])
 
 
 class AsyncLocalEngine:
@@ -258,7 +243,7 @@ class AsyncLocalEngine:
         return cls(LocalEngine.load_state(state))
 
 
-def request_body(request: lm15.Request, extras: Mapping[str, Any]) -> dict[str, Any]:
+def request_body(request: lm15.Request) -> dict[str, Any]:
     """The request as llama.cpp's chat endpoint takes it.
 
     What is not given keeps llama.cpp's own default (temperature 0.8, top_k 40, top_p 0.95, min_p 0.05).
@@ -267,10 +252,12 @@ def request_body(request: lm15.Request, extras: Mapping[str, Any]) -> dict[str, 
         dspy.lm15.UnsupportedFeatureError: The request asks for something this engine has not.
     """
     config = request.config
-    extensions = {**extras, **(config.extensions or {})}
+    extensions = dict(config.extensions or {})
     _refuse_unsupported(request, extensions)
+    if "repetition_penalty" in extensions:
+        extensions["repeat_penalty"] = extensions.pop("repetition_penalty")
     body: dict[str, Any] = {"messages": _messages(request), "cache_prompt": True, **extensions}
-    # Progress is asked for only because it makes llama.cpp call back during a long prompt, where a call can then be ended.
+    # Progress is asked for because llama.cpp then calls back during a long prompt too, where the call can be ended.
     body |= {"stream": True, "stream_options": {"include_usage": True}, "return_progress": True}
     for name in ("max_tokens", "temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"):
         value = getattr(config, name)
@@ -530,7 +517,7 @@ def _library() -> ModuleType:
     except ModuleNotFoundError as error:
         raise UserError("the local engine needs llama.cpp: pip install 'coda-dspy[local]'") from error
     except ImportError as error:
-        raise UserError(f"xllamacpp is installed but does not start: {error}. It needs libgomp.so.1 and AVX2") from error
+        raise UserError(f"xllamacpp does not start: {error}. It needs libgomp.so.1 and AVX2") from error
     return xllamacpp
 
 
@@ -550,7 +537,7 @@ def _params(library: ModuleType, settings: Settings) -> Any:
 
 
 def _listener(folder: str) -> str:
-    """An address for the listener that cannot be switched off: a socket in a private folder, which is removed at once."""
+    """Where the listener that cannot be switched off is bound: in a private folder that is removed at once."""
     path = str(Path(folder) / "s.sock")
     usable = hasattr(socket, "AF_UNIX") and len(os.fsencode(path)) < 100  # the system's limit is 104 or 108
     return path if usable else "127.0.0.1"

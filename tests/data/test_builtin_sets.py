@@ -11,8 +11,8 @@ from functools import reduce
 from importlib.resources import files
 
 import pytest
-
 from coda_dspy.data import BUILTIN, Question, builtin, split
+
 from coda_dspy.task import LETTERS
 
 MATH = builtin("math")

@@ -5,17 +5,24 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
-from hypothesis import given
+from coda_dspy.data import BUILTIN, Question, Split, builtin, fingerprint, load, read_questions, split
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coda_dspy.data import BUILTIN, Question, Split, builtin, fingerprint, load, read_questions, split
 from coda_dspy.errors import UserError
 from coda_dspy.task import Task
 
 GOOD = {"id": "a", "question": "What is 1 + 1?", "answer": "2", "kind": "math"}
 CHOICE = {"id": "b", "question": "Which is even?", "answer": "B", "kind": "choice", "choices": ["1", "2", "3"]}
+
+PINNED = Split(["q1", "q3", "q8"], ["q0", "q2"], ["q5", "q7"])
+FINGERPRINT = "20b356344a23a7db"
+
+# How long an example takes says more about the machine's other work than about this code.
+unhurried = settings(deadline=None)
 
 
 def write(folder: Path, *lines: object) -> Path:
@@ -153,7 +160,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [".", "a\0b"])
 def test_what_cannot_be_read_is_named_with_the_reason(name: str) -> None:
-    with pytest.raises(UserError, match="cannot be read .*; give the path of a readable file"):
+    with pytest.raises(UserError, match=r"cannot be read .*; give the path of a readable file"):
         read_questions(name)
 
 
@@ -210,7 +217,8 @@ def test_an_unknown_builtin_set_lists_the_known_ones() -> None:
 
 
 def test_importing_the_folder_loads_no_heavy_library() -> None:
-    code = "import sys, coda_dspy.data; print([m for m in ('dspy', 'mlflow', 'optuna', 'math_verify') if m in sys.modules])"
+    heavy = ("dspy", "math_verify", "mlflow", "optuna")
+    code = f"import sys, coda_dspy.data; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -227,6 +235,7 @@ def sets_and_sizes(draw: st.DrawFn) -> tuple[list[Question], int, tuple[int, int
     return questions, draw(st.integers(0, 9)), (train, validation, test)
 
 
+@unhurried
 @given(sets_and_sizes())
 def test_parts_have_the_sizes_asked_for_and_nothing_in_common(case: tuple) -> None:
     questions, seed, sizes = case
@@ -237,13 +246,15 @@ def test_parts_have_the_sizes_asked_for_and_nothing_in_common(case: tuple) -> No
     assert set(taken) <= set(ids(questions))
 
 
+@unhurried
 @given(sets_and_sizes(), st.randoms(use_true_random=False))
-def test_the_order_of_the_input_changes_nothing(case: tuple, random) -> None:  # noqa: ANN001
+def test_the_order_of_the_input_changes_nothing(case: tuple, random: Random) -> None:
     questions, seed, sizes = case
     shuffled = random.sample(questions, len(questions))
     assert split(shuffled, seed, *sizes) == split(questions, seed, *sizes)
 
 
+@unhurried
 @given(sets_and_sizes())
 def test_every_part_has_about_the_mix_of_levels_of_the_whole_set(case: tuple) -> None:
     questions, seed, sizes = case
@@ -255,8 +266,11 @@ def test_every_part_has_about_the_mix_of_levels_of_the_whole_set(case: tuple) ->
             assert abs(have - fair) <= len(whole)
 
 
+@unhurried
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 9), st.data())
-def test_a_growing_set_brings_no_used_question_into_the_test_part(old: int, new: int, seed: int, data) -> None:  # noqa: ANN001
+def test_a_growing_set_brings_no_used_question_into_the_test_part(
+    old: int, new: int, seed: int, data: st.DataObject
+) -> None:
     test = data.draw(st.integers(0, old))
     validation = data.draw(st.integers(0, old - test))
     train = old - test - validation
@@ -325,7 +339,3 @@ def test_a_fingerprint_ignores_order_and_meta() -> None:
 
 def test_a_fingerprint_depends_on_how_often_a_question_occurs() -> None:
     assert fingerprint(numbered(1) * 2) != fingerprint(numbered(1))
-
-
-PINNED = Split([], [], [])
-FINGERPRINT = ""

@@ -1,0 +1,64 @@
+"""The command line: `python -m coda_dspy`, or `coda`. Commands are imported when they are called."""
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from coda_dspy import __version__
+from coda_dspy.errors import UserError
+
+_COMMANDS = {
+    "solve": "Answer one question, or a file of them.",
+    "tune": "Compile prompts and search the budget for an engine.",
+    "engines": "List the local engines, and fetch their weights.",
+}
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and help line, so that `--help` loads none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"coda_dspy.cli.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="coda-dspy")
+def cli() -> None:
+    """Conduct a small language model so that it answers like a larger one.
+
+    Bad input ends with exit code 2, an interrupted run with 130; what was finished by then is saved.
+    """
+
+
+def main() -> None:
+    """Run the command line; errors that the user can mend are one line, without a traceback."""
+    try:
+        sys.exit(cli.main(standalone_mode=False) or 0)
+    except UserError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\ninterrupted; what was finished is saved, the same command goes on", err=True)
+        _leave(130)
+
+
+def _leave(code: int) -> None:
+    """End at once: calls in flight are worth nothing any more, and their threads would hold the process up."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,148 @@
+"""What people see: tables, bars, and a tune's progress. Model output never reaches the terminal raw."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+console = Console()
+err_console = Console(stderr=True)
+
+SECONDS_BETWEEN_LINES = 5.0  # how often progress is written where there is no terminal to redraw
+
+
+def safe(text: str) -> str:
+    """Text without control characters (terminal escapes among them), apart from line breaks and tabs."""
+    return "".join(c if c in "\n\t" or (c.isprintable() and c not in "\u202e\u2066\u2067\u2068") else "�" for c in text)
+
+
+def count(number: int | float | None) -> str:
+    """A number for people; what nobody reported is unknown, not 0."""
+    return "unknown" if number is None else f"{number:,.0f}"
+
+
+def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
+    """A plain table; the first column is text, the others are numbers."""
+    made = Table(title=title, title_justify="left", header_style="bold")
+    for index, column in enumerate(columns):
+        made.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        made.add_row(*(Text(safe(cell)) for cell in row))
+    return made
+
+
+def stage_table(stages: dict[str, dict[str, Any]]) -> Table:
+    """The bill of a question, a row a stage."""
+    columns = ["stage", "calls", "cached", "failed", "cut", "tokens in", "tokens out", "seconds"]
+    rows = [
+        [
+            stage,
+            *(str(row[key]) for key in ("calls", "cached", "failed", "cut")),
+            count(row["tokens_in"]),
+            count(row["tokens_out"]),
+            f"{row['seconds']:.1f}",
+        ]
+        for stage, row in stages.items()
+    ]
+    return table("", columns, rows)
+
+
+@contextmanager
+def download_bar() -> Iterator[Callable[[int, int, str], None]]:
+    """A progress callback for weights; draws nothing unless something is really fetched."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    bar = Progress(*columns, TimeRemainingColumn(), console=err_console)
+    tasks: dict[str, Any] = {}
+    last = time.monotonic()
+
+    def progress(done: int, total: int, source: str) -> None:
+        nonlocal last
+        if not tasks:
+            bar.start()
+        if source not in tasks:
+            tasks[source] = bar.add_task(f"weights from {source}", total=total)
+        bar.update(tasks[source], completed=done)
+        if not err_console.is_terminal and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            err_console.print(f"weights from {source}: {done / 1e6:.0f} of {total / 1e6:.0f} MB")
+
+    try:
+        yield progress
+    finally:
+        bar.stop()
+
+
+class TuneDisplay:
+    """Progress of a tune: phase, questions, tokens, tokens a second, best so far, time left.
+
+    Args:
+        questions: Questions of all phases together.
+        minutes: Time limit of the tune, if it has one.
+        started: `time.monotonic()` of its start.
+    """
+
+    def __init__(self, questions: int, minutes: float | None, started: float) -> None:
+        self.planned, self.minutes, self.started = questions, minutes, started
+        self.begun = self.printed = time.monotonic()
+        self.done = self.tokens = 0
+        self.name, self.phase_total, self.phase_done = "starting", 0, 0
+        self.best_text = "–"
+        self._live: Live | None = None
+
+    def __enter__(self) -> "TuneDisplay":
+        if err_console.is_terminal:
+            self._live = Live(get_renderable=self.render, console=err_console, refresh_per_second=2, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def phase(self, name: str, questions: int) -> None:
+        self.name, self.phase_total, self.phase_done = name, questions, 0
+        if self._live is None:
+            err_console.print(f"[{self._clock()}] {name}: {questions} questions", markup=False, highlight=False)
+
+    def result(self, result: Any) -> None:
+        self.done += 1
+        self.phase_done += 1
+        self.tokens += result.billed_tokens or 0
+        if self._live is None and time.monotonic() - self.printed >= SECONDS_BETWEEN_LINES:
+            self.printed = time.monotonic()
+            err_console.print(self._line(), markup=False, highlight=False)
+
+    def best(self, text: str) -> None:
+        self.best_text = text
+
+    def render(self) -> Text:
+        return Text(f"{self.name}\n{self._line()}")
+
+    def _line(self) -> str:
+        rate = self.tokens / max(time.monotonic() - self.begun, 0.001)
+        return (
+            f"[{self._clock()}] {self.phase_done}/{self.phase_total} questions, {self.tokens:,} tokens, "
+            f"{rate:.0f} tokens/s, best so far {self.best_text}, about {self._left()} left"
+        )
+
+    def _clock(self) -> str:
+        return _minutes(time.monotonic() - self.started)
+
+    def _left(self) -> str:
+        now = time.monotonic()
+        if not self.done:
+            return "?"
+        estimate = (now - self.begun) / self.done * max(self.planned - self.done, 0)
+        if self.minutes is not None:
+            estimate = min(estimate, max(60 * self.minutes - (now - self.started), 0))
+        return _minutes(estimate)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,187 @@
+"""`coda solve`: answer one question, or a file of them."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from coda_dspy.cli.display import console, count, err_console, safe, stage_table
+from coda_dspy.cli.options import EngineChoice, budget_option, engine_options
+from coda_dspy.errors import UserError
+from coda_dspy.task import KINDS
+
+
+@click.command()
+@click.argument("question", required=False)
+@engine_options
+@click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile; it names its engine.")
+@click.option("--algorithm", type=click.Choice(["adaptive", "coda", "direct"]), help="Default: adaptive.")
+@click.option("--adapter", type=click.Choice(["plain", "sections"]), help="How prompts are written. Default: plain.")
+@budget_option
+@click.option("--preset", help="Budget to start from: quick, paper-qwen3, paper-gpt-oss or max.")
+@click.option("--kind", type=click.Choice(KINDS), help="What the answer is. Default: choice with --choice, else math.")
+@click.option("--choice", "choices", multiple=True, help="An option of a multiple-choice question; repeatable.")
+@click.option("--input", "source", type=click.Path(dir_okay=False), help="JSON Lines of questions; - reads stdin.")
+@click.option("--output", type=click.Path(dir_okay=False), help="JSON Lines of answers; needed with --input.")
+@click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--show", metavar="STAGES", help="Print what roles said: plan,execute,reflect,… or all.")
+def solve(question: str | None, **options: Any) -> None:
+    """Answer QUESTION (or the question on standard input), or every question of --input.
+
+    With --input, each answer is saved as it comes, and the same command goes on where it stopped.
+    """
+    if options["source"] is not None:
+        if question is not None:
+            raise UserError("both a question and --input were given; use one of them")
+        _solve_file(options)
+        return
+    _solve_one(question if question not in (None, "-") else _from_stdin(), options)
+
+
+def _from_stdin() -> str:
+    if sys.stdin.isatty():
+        raise UserError("no question; give it as an argument, on standard input, or with --input FILE")
+    return sys.stdin.read()
+
+
+def _program(options: dict[str, Any]) -> Any:
+    """The program that the options describe, with its engine."""
+    from coda_dspy.budget import Budget, parse_fields
+    from coda_dspy.conductor import AdaptiveCoda
+    from coda_dspy.profile import Profile, with_algorithm
+
+    choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
+    changes = parse_fields(options["budget"])
+    algorithm = options["algorithm"]
+    if options["profile"] is not None:
+        if options["preset"] is not None:
+            raise UserError("a profile brings its own budget; change it with --budget FIELD=VALUE instead of --preset")
+        profile = Profile.read(options["profile"])
+        program = profile.adaptive(choice.connect(profile.engine, profile.decoding))
+        algorithm = algorithm or profile.algorithm
+    else:
+        budget = Budget.preset(options["preset"]) if options["preset"] else Budget()
+        budget.replace(**changes)  # bad fields are told before weights are fetched
+        program = AdaptiveCoda(budget, lm=choice.connect())
+    program.budget.load_state(program.budget.replace(**changes).dump_state())
+    program.adapter = options["adapter"] or program.adapter
+    return with_algorithm(program, algorithm or "adaptive")
+
+
+def _solve_one(question: str, options: dict[str, Any]) -> None:
+    from coda_dspy.task import Task
+
+    task = Task.of(question, _kind(options), options["choices"] or None)
+    stages = _stages(options["show"])
+    program = _program(options)
+    started = time.monotonic()
+    prediction = program(question=task.question, kind=task.kind, choices=task.choices)
+    seconds = time.monotonic() - started
+    if options["as_json"]:
+        click.echo(json.dumps(_as_json(prediction, seconds, stages), ensure_ascii=False, indent=2))
+    else:
+        _print(prediction, seconds, stages)
+    if prediction.answer is None:
+        sys.exit(1)
+
+
+def _kind(options: dict[str, Any]) -> str:
+    return str(options["kind"] or ("choice" if options["choices"] else "math"))
+
+
+def _stages(show: str | None) -> tuple[str, ...]:
+    from coda_dspy.ledger import STAGES
+
+    if show is None:
+        return ()
+    names = tuple(name.strip() for name in show.split(",") if name.strip())
+    unknown = [name for name in names if name not in (*STAGES, "all")]
+    if unknown or not names:
+        raise UserError(f"--show {show!r}: unknown stage; the stages are: {', '.join(STAGES)}, or all")
+    return STAGES if "all" in names else names
+
+
+def _print(prediction: Any, seconds: float, stages: tuple[str, ...]) -> None:
+    for step in prediction.transcript:
+        if step.stage in stages:
+            _print_step(step)
+    answer = prediction.answer if prediction.answer is not None else "no answer"
+    console.print(Text(safe(answer), style="bold green" if prediction.answer is not None else "bold red"))
+    votes = ", ".join(f"{safe(name)}: {number}" for name, number in prediction.votes.items()) or "none"
+    console.print(Text(f"path {prediction.path or '–'}   votes {votes}"))
+    console.print(stage_table(prediction.ledger.by_stage()))
+    ledger = prediction.ledger
+    console.print(Text(f"{ledger.calls()} calls, {count(ledger.tokens())} tokens, {seconds:.1f} s"))
+    for failure in prediction.failures:
+        console.print(Text(f"failed: {safe(failure)}", style="yellow"))
+
+
+def _print_step(step: Any) -> None:
+    place = step.sample
+    where = f"{place.path}, attempt {place.attempt + 1}, plan {place.plan + 1}"
+    console.rule(Text(f"{step.stage} ({where})"), align="left")
+    console.print(Text(safe(step.text) if step.failure is None else f"failed: {safe(step.failure)}"))
+
+
+def _as_json(prediction: Any, seconds: float, stages: tuple[str, ...]) -> dict[str, Any]:
+    ledger = prediction.ledger
+    answer = {
+        "answer": prediction.answer,
+        "path": prediction.path,
+        "votes": prediction.votes,
+        "solution": prediction.solution,
+        "calls": ledger.calls(),
+        "tokens": ledger.tokens(),
+        "billed_tokens": ledger.tokens(billed=True),
+        "seconds": round(seconds, 3),
+        "stages": ledger.by_stage(),
+        "failures": prediction.failures,
+    }
+    if stages:
+        shown = [step for step in prediction.transcript if step.stage in stages]
+        answer["transcript"] = [
+            {"stage": s.stage, **s.sample._asdict(), "text": s.text, "failure": s.failure} for s in shown
+        ]
+    return answer
+
+
+def _solve_file(options: dict[str, Any]) -> None:
+    from coda_dspy.evaluation import JsonLines, evaluate, new_session
+
+    if options["output"] is None:
+        raise UserError("--input needs --output FILE, where each answer is saved as it comes")
+    questions = _read(options["source"])
+    program = _program(options)
+    answered = 0
+
+    def on_result(result: Any) -> None:
+        nonlocal answered
+        answered += 1
+        shown = result.answer if result.answer is not None else f"no answer ({result.error or 'no attempt gave one'})"
+        err_console.print(Text(f"{answered}/{len(questions)} {safe(result.id)}: {safe(shown)}"))
+
+    store = JsonLines(Path(options["output"]))
+    results = evaluate(
+        program, questions, store=store, workers=options["workers"], session=new_session(), on_result=on_result
+    )
+    graded = [result for result in results if result.correct is not None]
+    right = f", {sum(bool(r.correct) for r in graded)} of {len(graded)} graded ones right" if graded else ""
+    console.print(Text(f"{len(results)} questions answered{right}; saved in {options['output']}"))
+
+
+def _read(source: str) -> list[Any]:
+    from coda_dspy.data import read_questions
+
+    if source != "-":
+        return read_questions(source, need_answers=False)
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+        file.write(sys.stdin.read())
+        file.flush()
+        return read_questions(file.name, need_answers=False)

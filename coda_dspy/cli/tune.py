@@ -1,0 +1,124 @@
+"""`coda tune`: compile prompts and search the budget for an engine."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from coda_dspy.cli.display import TuneDisplay, console, count, err_console, table
+from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, slug
+from coda_dspy.errors import UserError
+
+
+@click.command()
+@engine_options
+@click.option("--quick", is_flag=True, help="A first look in at most a quarter of an hour on two cores.")
+@click.option("--data", default="math", show_default=True, help="math, choice, or a JSON Lines file with answers.")
+@click.option("--output", type=click.Path(file_okay=False), help="Folder of the run. Default: runs/ENGINE-DATA.")
+@click.option(
+    "--profile", type=click.Path(dir_okay=False), help="Where the profile goes. Default: profiles/ENGINE.json."
+)
+@click.option("--train", type=click.IntRange(1), help="Training questions.")
+@click.option("--validation", type=click.IntRange(2), help="Validation questions.")
+@click.option("--test", type=click.IntRange(1), help="Held-out test questions.")
+@click.option("--trials", "max_trials", type=click.IntRange(1), help="The most budgets to measure.")
+@click.option("--minutes", type=click.FloatRange(1), help="No further trial or test question is started after it.")
+@click.option("--seed", type=int, help="Seed of the split and of the search. Default: 0.")
+@click.option("--workers", type=click.IntRange(1, 1024), default=4, show_default=True, help="Questions at a time.")
+@click.option("--adapter", type=click.Choice(["plain", "sections"]), default="plain", show_default=True)
+@budget_option
+@click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the experiment is tracked.")
+def tune(**options: Any) -> None:
+    """Compile the prompts and search the budget for --engine, and write a profile.
+
+    The same command goes on where it was interrupted. It ends with a table: plain engine and tuned conductor on
+    held-out questions.
+    """
+    started = time.monotonic()
+    choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
+    if choice.engine is None:
+        raise UserError("no engine; give --engine, for example --engine local/qwen2.5-coder-0.5b")
+    plan = _plan(options)
+    questions = _questions(options["data"], plan)
+    name = slug(choice.engine)
+    folder = Path(options["output"] or f"runs/{name}-{slug(options['data'])}")
+    target = Path(options["profile"] or f"profiles/{name}.json")
+    report = _run(choice, questions, plan, folder, started, options)
+    report.profile.save(target)
+    _print(report, target, time.monotonic() - started, options["mlflow_uri"])
+
+
+def _plan(options: dict[str, Any]) -> Any:
+    from coda_dspy.budget import parse_fields
+    from coda_dspy.optimizers import TunePlan
+
+    plan = TunePlan.quick() if options["quick"] else TunePlan()
+    given = ("train", "validation", "test", "max_trials", "minutes", "seed")
+    changes = {name: options[name] for name in given if options[name] is not None}
+    return replace(plan, **changes, budget=plan.budget.replace(**parse_fields(options["budget"])))
+
+
+def _questions(data: str, plan: Any) -> list[Any]:
+    from coda_dspy.data import load
+
+    questions = load(data)
+    needed = plan.train + plan.validation + plan.test
+    if len(questions) < needed:
+        raise UserError(
+            f"{data} has {len(questions)} questions, but the plan needs {needed} (train {plan.train}, "
+            f"validation {plan.validation}, test {plan.test}); lower them with --train, --validation, --test"
+        )
+    return questions
+
+
+def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, options: dict[str, Any]) -> Any:
+    from coda_dspy.optimizers import tune as run_tune
+    from coda_dspy.tracking import Tracker
+
+    # First of all, in the background: creating MLflow's database takes as long as fetching the weights.
+    tracker = Tracker(options["mlflow_uri"], "coda-tune", f"tune {choice.engine}")
+    failed = True
+    try:
+        lm = choice.connect()
+        with TuneDisplay(plan.questions(), plan.minutes, started) as display:
+            report = run_tune(
+                lm,
+                questions,
+                plan,
+                folder,
+                data=Path(options["data"]).name,
+                workers=options["workers"],
+                tracker=tracker,
+                watcher=display,
+                started=started,
+                adapter=options["adapter"],
+                decoding=choice.settings(),
+            )
+        failed = False
+        return report
+    finally:
+        err_console.print("storing the run in MLflow", highlight=False)
+        tracker.close(failed)
+
+
+def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:
+    from coda_dspy.optimizers.statistics import accuracy, mean_seconds, mean_tokens
+
+    rows = []
+    for row in report.rows:
+        score = accuracy(row.results)
+        interval = f"{score.low:.0%} – {score.high:.0%}"
+        tokens, time_each = count(mean_tokens(row.results)), f"{mean_seconds(row.results):.1f}"
+        rows.append([row.name, f"{score.value:.0%}", interval, str(score.n), tokens, time_each])
+    columns = ["on held-out questions", "accuracy", "95 % interval", "questions", "tokens each", "seconds each"]
+    console.print(table("", columns, rows))
+    console.print(Text(f"difference {report.difference}"))
+    if report.difference.within_noise:
+        console.print(Text("The difference is within noise: these questions are too few to tell the two apart."))
+    for note in report.notes:
+        console.print(Text(f"note: {note}"))
+    chosen = report.profile.scores["chosen"]
+    console.print(Text(f"budget {chosen}; profile {target}; {seconds / 60:.1f} minutes; tracked in {mlflow_uri}"))
