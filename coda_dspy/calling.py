@@ -243,9 +243,7 @@ def _record_failure(meter: CallMeter, before: int, error: LMError, started: floa
 
 def _usage(response: Any) -> tuple[int | None, int | None, int | None]:
     """Tokens in, out, and from the engine's prefix cache, of a native or a LiteLLM response."""
-    if isinstance(response, list | tuple):
-        response = response[0] if response else None
-    usage = getattr(response, "usage", None)
+    usage: Any = getattr(response, "usage", None)
     if hasattr(usage, "input_tokens"):
         return usage.input_tokens, usage.output_tokens, usage.cache_read_tokens
     get = usage.get if isinstance(usage, dict) else lambda key: getattr(usage, key, None)
@@ -254,8 +252,6 @@ def _usage(response: Any) -> tuple[int | None, int | None, int | None]:
 
 def _finish(history: dict[str, Any]) -> str | None:
     response = history["response"]
-    if isinstance(response, list | tuple):
-        response = response[0] if response else None
     finish = getattr(response, "finish_reason", None)
     if finish is None and getattr(response, "choices", None):
         finish = response.choices[0].finish_reason

@@ -1,7 +1,7 @@
 """The named failures of the conductor.
 
 Two families: `UserError` is something the person at the keyboard can mend (the CLI prints it and exits with 2);
-`CallFailed` is one call to the engine that gave nothing usable (the attempt it belongs to is lost, the question goes on).
+`CallFailed` is one call to the engine that gave nothing usable (its attempt is lost, the question goes on).
 """
 
 

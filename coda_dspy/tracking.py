@@ -114,27 +114,22 @@ class _Run:
 
     def params(self, params: Mapping[str, Any]) -> None:
         for name, value in params.items():
-            text = redact(str(value))[:500]
-            self._worker.submit(lambda name=name, text=text: self._worker.client.log_param(self.run_id, name, text))
+            self._call("log_param", name, redact(str(value))[:500])
 
     def metrics(self, metrics: Mapping[str, float | None], step: int | None = None) -> None:
         for name, value in metrics.items():
             if value is not None:  # unknown stays unknown
-                self._worker.submit(
-                    lambda name=name, value=value: self._worker.client.log_metric(
-                        self.run_id, name, float(value), step=step
-                    )
-                )
+                self._call("log_metric", name, float(value), None, step)
 
     def artifact(self, path: Path) -> None:
-        self._worker.submit(lambda: self._worker.client.log_artifact(self.run_id, str(path)))
+        self._call("log_artifact", str(path))
 
     def table(self, columns: Mapping[str, list[Any]], name: str) -> None:
-        self._worker.submit(lambda: self._worker.client.log_table(self.run_id, dict(columns), name))
-
-    def tag(self, name: str, value: str) -> None:
-        self._worker.submit(lambda: self._worker.client.set_tag(self.run_id, name, redact(value)))
+        self._call("log_table", dict(columns), name)
 
     def end(self, failed: bool = False) -> None:
-        status = "FAILED" if failed else "FINISHED"
-        self._worker.submit(lambda: self._worker.client.set_terminated(self.run_id, status))
+        self._call("set_terminated", "FAILED" if failed else "FINISHED")
+
+    def _call(self, method: str, *args: Any) -> None:
+        """Have the client carry out one of its methods on this run, in its turn."""
+        self._worker.submit(lambda: getattr(self._worker.client, method)(self.run_id, *args))

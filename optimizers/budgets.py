@@ -190,13 +190,14 @@ def _as_params(point: Mapping[str, int]) -> dict[str, int]:
 
 def _open_study(storage: Path, sampler: Any) -> Any:
     import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage.parent.mkdir(parents=True, exist_ok=True)
-    backend = optuna.storages.journal.JournalFileBackend(str(storage))
     study = optuna.create_study(
         study_name="budget",
-        storage=optuna.storages.JournalStorage(backend),
+        storage=JournalStorage(JournalFileBackend(str(storage))),
         sampler=sampler,
         directions=["maximize", "minimize"],
         load_if_exists=True,

@@ -31,6 +31,9 @@ from .statistics import Difference, accuracy, mean_seconds, mean_tokens, paired_
 FRESH = 7919  # rollout base of the held-out measurement: samples that no choice was made on
 
 
+WIDE = Space((1, 3, 5), (0, 1, 2), (1, 2, 3))
+
+
 @dataclass(frozen=True)
 class TunePlan:
     """How much work a tune is.
@@ -51,7 +54,7 @@ class TunePlan:
     train: int = 24
     validation: int = 40
     test: int = 60
-    space: Space = Space((1, 3, 5), (0, 1, 2), (1, 2, 3))
+    space: Space = WIDE
     max_trials: int = 24
     max_demos: int = 2
     budget: Budget = field(default_factory=lambda: Budget.preset("quick"))
@@ -202,7 +205,7 @@ class _Tune:
 
     def _begin(self) -> None:
         """Write down what this run is, or check that it is the one that was begun here."""
-        described = {
+        described: dict[str, Any] = {
             "engine": str(self.lm.model),
             "adapter": self.adapter,
             "data": self.data,
@@ -214,7 +217,7 @@ class _Tune:
         else:
             write_atomically(path, json.dumps(described, indent=2) + "\n")
         if self.tracker is not None:
-            flat = {f"plan.{k}": v for k, v in described["plan"].items() if k != "budget"}
+            flat = {f"plan.{name}": value for name, value in described["plan"].items() if name != "budget"}
             self.tracker.params({"engine": engine_name(self.lm), "adapter": self.adapter, **self.data, **flat})
 
     def report(self, decoding: dict[str, Any]) -> TuneReport:

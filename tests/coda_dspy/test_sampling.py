@@ -1,0 +1,22 @@
+from coda_dspy.sampling import Sample, rollout_id
+from hypothesis import given
+from hypothesis import strategies as st
+
+places = st.builds(
+    Sample,
+    path=st.sampled_from(["direct", "coda", "coda-1"]),
+    attempt=st.integers(0, 9),
+    plan=st.integers(0, 9),
+    step=st.sampled_from(["plan", "execute", "reflect"]),
+    retry=st.integers(0, 3),
+)
+
+
+@given(st.integers(0, 99), places)
+def test_the_same_place_gives_the_same_sample(base: int, place: Sample) -> None:
+    assert rollout_id(base, place) == rollout_id(base, Sample(*place))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), places), unique=True))
+def test_different_places_give_different_samples(calls: list[tuple[int, Sample]]) -> None:
+    assert len({rollout_id(base, place) for base, place in calls}) == len(calls)
