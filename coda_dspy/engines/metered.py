@@ -11,7 +11,16 @@ from dataclasses import replace
 from typing import Any
 
 import dspy
-from dspy.lm15 import InvalidRequestError, LM15Error, Request, Response, TransportError, UnsupportedFeatureError
+from dspy.lm15 import (
+    InvalidRequestError,
+    LM15Error,
+    ProviderError,
+    Request,
+    Response,
+    ServerError,
+    TransportError,
+    UnsupportedFeatureError,
+)
 from dspy.lm15 import TimeoutError as EngineTimeout
 
 from coda_dspy.engines.secrets import redact
@@ -94,6 +103,8 @@ class MeteredEngine:
             except LM15Error as error:
                 _hide_secrets(error)
                 _book_failure(error, time.monotonic() - started)
+                if type(error) is ProviderError and error.status == 200:  # a body that is no reply: worth another try
+                    raise ServerError(error.message, provider=error.provider, status=200) from error
                 raise
             _book(response, time.monotonic() - started)
             return response
@@ -130,11 +141,13 @@ def _book(response: Response, seconds: float) -> None:
     meter = dspy.settings.get("coda_call")
     if meter is not None:
         usage = response.usage
+        # LiteLLM reports zeros where the server reported nothing; no prompt has no tokens.
+        known = usage.input_tokens != 0
         meter.add(
             Entry(
                 meter.stage,
-                usage.input_tokens,
-                usage.output_tokens,
+                usage.input_tokens if known else None,
+                usage.output_tokens if known else None,
                 cached=False,
                 finish=response.finish_reason,
                 seconds=seconds,

@@ -1,0 +1,32 @@
+"""Scripts that several test modules share."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dspy
+from coda_dspy import connect
+from coda_dspy.testing import Reply, ScriptedCall, ScriptedEngine
+
+
+def engine(script: Callable[[ScriptedCall], object], **settings: Any) -> tuple[ScriptedEngine, dspy.LM]:
+    """A scripted engine and its LM, which never waits between retries."""
+    made = ScriptedEngine(script)  # type: ignore[arg-type]
+    return made, connect(made, num_retries=0, **settings)
+
+
+def answering(
+    direct: Sequence[str | None] = ("1",), coda: Sequence[str | None] = ("1",)
+) -> Callable[[ScriptedCall], str | Reply]:
+    """Direct attempts give the answers of `direct` in turn, attempts of Algorithm 1 those of `coda`; `None` is cut."""
+
+    def script(call: ScriptedCall) -> str | Reply:
+        if call.stage == "plan":
+            return "1. Think. (high)"
+        if call.stage == "judge":
+            return "Rating: 5\nBetter: 1"
+        run = int(call.sample.path.partition("-")[2] or 0) if call.sample.path.startswith("coda") else 0
+        answers = direct if call.stage == "direct" else coda
+        answer = answers[(call.sample.attempt + run) % len(answers)]
+        return Reply.cut("and so on") if answer is None else f"So it is.\nAnswer: {answer}"
+
+    return script
