@@ -57,7 +57,7 @@ class Result:
     """
 
     id: str
-    answer: str | None
+    answer: str | None = None
     gold: str | None = None
     correct: bool | None = None
     solution: str = ""

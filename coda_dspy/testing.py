@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+from uuid import uuid4
 
 import dspy
 from dspy.lm15 import LM15Error, Message, Request, Response, TextPart, ThinkingPart, Usage
@@ -49,12 +50,12 @@ class ScriptedEngine:
     Args:
         script: From a call to a text, a `Reply` (with `finish_reason` and `reasoning`), or an error to raise, such as
             `dspy.lm15.ServerError("busy")`.
-        label: The engine's name. Engines of the same name share DSPy's cache.
+        label: The engine's name. Engines of the same name share DSPy's cache, so each has one of its own by default.
     """
 
-    def __init__(self, script: Script, label: str = "scripted/engine") -> None:
+    def __init__(self, script: Script, label: str | None = None) -> None:
         self.script = script
-        self.label = label
+        self.label = label or f"scripted/{uuid4().hex[:12]}"
         self.calls: list[ScriptedCall] = []
         self._lock = Lock()
 

@@ -4,6 +4,7 @@ Nested sampling makes the search cheap: a trial pays only for samples that no ea
 has the others; and trials are compared on common random numbers.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +122,11 @@ class BudgetSearch:
     def _sampler(self, seed: int) -> Any:
         import optuna
 
-        if len(self._points) <= MOST_TRIALS_TO_ENUMERATE:
+        if len(self._points) > MOST_TRIALS_TO_ENUMERATE:
+            return optuna.samplers.TPESampler(seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.samplers.BruteForceSampler(seed=seed)
-        return optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True)
 
     def run(
         self,

@@ -36,7 +36,7 @@ def extract(task: Task, visible: str) -> str | None:
     holds one bold letter.
     """
     text = tidy.tail(visible)
-    for start, content in _declared(text):
+    for _, content in _declared(text):
         if content is None:
             return None
         if tidy.is_void(content):
@@ -44,7 +44,6 @@ def extract(task: Task, visible: str) -> str | None:
         letter, settled = _read(task, content)
         if settled:
             return letter
-        del start
     return _last_line(task, text, tidy.last_line(tidy.fold(visible[-tidy.LOOK_AT :])))
 
 
@@ -97,7 +96,10 @@ def _named(task: Task, sentence: str) -> str | None:
         for letter in found
         if not any(other != letter and f" {_option(task, letter)} " in f" {_option(task, other)} " for other in found)
     ]
-    return longest[0] if len(longest) == 1 and " not " not in spoken else None
+    if len(longest) != 1:
+        return None
+    # "not" may belong to the option itself: "Not enough information".
+    return None if " not " in spoken.replace(f" {_option(task, longest[0])} ", " ") else longest[0]
 
 
 def _last_line(task: Task, text: str, raw: str) -> str | None:
@@ -149,11 +151,6 @@ def _one(task: Task, answer: str) -> str | None:
     if lone and lone[1].upper() in _letters(task):
         return lone[1].upper()
     return _whole(task, bare) or _read(task, bare)[0]
-
-
-def correct(task: Task, given: str | None, gold: str) -> bool:
-    """Whether an answer names the gold option."""
-    return given is not None and same(task, gold, given)
 
 
 def wanted(task: Task) -> str:

@@ -18,7 +18,7 @@ _FILLERS = (
 )
 _LABEL = re.compile(rf"{_NOUNS}(?:[ ]?\([^()\n]{{0,20}}\))?[ ]*[::]+", re.IGNORECASE)
 _HEADING = re.compile(rf"^[#>*\- ]*(?:\w+ ){{0,2}}{_NOUNS}[ *_]*$", re.IGNORECASE | re.MULTILINE)
-_PHRASE = re.compile(rf"{_NOUNS}(?:[ ]+[^\s.:=,;]{{1,30}}){{0,10}}?\s*{_VERBS}{_FILLERS}[ ]*[::]*", re.IGNORECASE)
+_PHRASE = re.compile(rf"{_NOUNS}(?:[ ]+[^\s.:=,;]{{1,20}}){{0,6}}?\s*{_VERBS}{_FILLERS}[ ]*[::]*", re.IGNORECASE)
 _BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s{0,3}\{")
 _TAG = re.compile(r"<answer>\s*", re.IGNORECASE)
 _HASH = re.compile(r"^#{3,4} ?(?=[-+$€£]?[\d.])", re.MULTILINE)

@@ -26,13 +26,13 @@ _REWRITES = [
         (r"\\(?:left|right|displaystyle|limits)(?![a-zA-Z])", ""),
         (r"(?<!\\)\\(?:[,;: ]|quad|qquad)|~", " "),
         (r"(?<!\\)\\!", ""),
+        (r"\s+", " "),
         (r"\\%", "%"),
         (r"\\[$]|(?<![\w}])[$€£¥₹](?=\s*[\d.])|[€£¥₹](?!\S)", ""),
         (r"\s*(?:\^\s*\{?\s*\\circ\s*\}?|°|\\degree)", ""),
         (r"\\text\s*\{\s*(?:and|or)\s*\}|(?<=[\d)}x-z])\s+(?:and|or)\s+(?=[-\d(\\a-z])", ", "),
         (r"(?<=\d)_\{(\d+)\}", r"_\1"),
         (r"(?<=\d)_\{?\\(?:text|mathrm)\{(\w+)\}\}?", r"_\1"),
-        (r"\s+", " "),
         (r"\s+,", ","),
     )
 ]
@@ -104,8 +104,8 @@ def has_words(text: str) -> bool:
 def comparable(text: str) -> str | None:
     """A cleaned answer as LaTeX for the comparison; None where only its spelling can be compared.
 
-    Refused are words, times (`12:00`), numbers in another base (`52_8`, which the parser reads as 52), towers of powers,
-    deep nesting (the parser's time doubles with each bracket), odd characters and anything over 300 characters.
+    Refused are words, times (`12:00`), numbers in another base (`52_8`, which the parser reads as 52), towers of
+    powers, deep nesting (the parser's time doubles with each bracket), odd characters and anything over 300 characters.
     """
     if len(text) > _LONGEST_COMPARED or "__" in text or ":" in text or _BASED.search(text) or has_words(text):
         return None

@@ -17,9 +17,9 @@ _TIME = re.compile(r"\d{1,3}:\d{2}(?::\d{2})?(?:\s?[ap]\.?m\.?)?", re.IGNORECASE
 def extract(task: Task, visible: str) -> str | None:
     """The final answer of a visible text.
 
-    The last declaration that says anything wins (a box, "Answer: …", "the answer is …", "#### 18"). What it holds is read
-    as a formula or as a quantity in prose; a broken formula or a choice of numbers is no answer. Without any declaration
-    the last line counts: what follows its last "=", its one formula, or in plain prose its last number.
+    The last declaration that says anything wins (a box, "Answer: …", "the answer is …", "#### 18"). What it holds is
+    read as a formula or as a quantity in prose; a broken formula or a choice of numbers is no answer. Without any
+    declaration the last line counts: what follows its last "=", its one formula, or in plain prose its last number.
     """
     text = tidy.tail(visible)
     found = declarations(text)
@@ -104,11 +104,6 @@ def _values(a: str, b: str) -> tuple[str, str]:
     if left and right and left["name"] != right["name"]:
         return a, b
     return (left["value"].strip() if left else a), (right["value"].strip() if right else b)
-
-
-def correct(task: Task, given: str | None, gold: str) -> bool:
-    """Whether an answer has the value of the gold answer (`025` is `25`)."""
-    return given is not None and same(task, gold, given)
 
 
 def wanted(task: Task) -> str:

@@ -23,7 +23,9 @@ _UNIT = re.compile(
     rf"|(?:(?<=[\s}}])|(?=\\))(?:(?:{_UNIT_WORD}|\\(?:text|mathrm)\{{[^{{}}]*\}})(?:\^\{{?\d\}}?|[²³])?[ /]*){{1,7}})?"
 )
 _SPAN = re.compile(
-    r"\\\((.+?)\\\)|\\\[(.+?)\\\]|\$\$(.+?)\$\$|(?<!\\)\$(?![\s$])([^$\n]+?)(?<![\s\\])\$(?!\d)", re.DOTALL
+    r"\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]|\$\$(.{1,400}?)\$\$"
+    r"|(?<!\\)\$(?![\s$])([^$\n]{1,400}?)(?<![\s\\])\$(?!\d)",
+    re.DOTALL,
 )
 _BETWEEN_SPANS = re.compile(r"\s*(?:,|and|or|und|et|y|,\s*and)?\s*")
 _VERB = re.compile(r"(?:\b(?:is|are|be|equals|equal to|get|have|gives|ist|est|es|of)|[=:≈→])\s*\Z", re.IGNORECASE)
@@ -43,6 +45,7 @@ _COMMENT = re.compile(
     r"(?:in)?correct|wrong|right|clear|obvious|shown|given|as|below|above|found|unknown|here|this|that|the|a|an|it|i",
     re.IGNORECASE,
 )
+_LONGEST_LINE = 1_000
 
 
 class Reading(NamedTuple):
@@ -54,7 +57,7 @@ class Reading(NamedTuple):
 
 def declared(content: str, form: str) -> Reading:
     """Read what stands behind "Answer:", "the answer is" or "####"."""
-    if tidy.is_void(content):
+    if tidy.is_void(content) or tidy.is_negated(content):
         return Reading(False)
     sentence = _ASIDE.sub("", _ARROW.split(first_sentence(content))[-1]).strip()
     if group := _leading_formula(sentence):
@@ -88,7 +91,8 @@ def closing(text: str) -> str | None:
         lines.pop()
     if not lines or lines[-1].rstrip().endswith("?"):
         return None
-    line = _OPENER.sub("", lines[-1], count=1) if _OPENER.match(lines[-1]) else lines[-1].strip()
+    opener = _OPENER.match(lines[-1])
+    line = lines[-1][opener.end() if opener else 0 :].strip()[-_LONGEST_LINE:]
     if without_unit(latex.clean(line)) is not None:
         return line
     sentences = [part for part in re.split(r"(?<=[\w)\]}$%\"'])[.!](?:\s+|\Z)", line) if re.search(r"[\d\\]", part)]

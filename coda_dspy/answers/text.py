@@ -74,11 +74,6 @@ def _is_outer(char: str) -> bool:
     return char.isspace() or unicodedata.category(char).startswith("P")
 
 
-def correct(task: Task, given: str | None, gold: str) -> bool:
-    """Whether an answer says what the gold answer says."""
-    return given is not None and same(task, gold, given)
-
-
 def wanted(task: Task) -> str:
     """The line that tells a model how to end its reply."""
     return "End with one line: Answer: <answer>"

@@ -14,8 +14,8 @@ def strip_thinking(text: str) -> tuple[str, str]:
     """Part a reply into its visible text and its thinking.
 
     Known are `<think>…</think>` and its relatives (nested, several, any case), a missing opening tag (the chat template
-    has written it: all that precedes the closing tag is thinking), a missing closing tag (the reply ended while thinking:
-    nothing of that part is visible) and the channels of gpt-oss.
+    has written it: all that precedes the closing tag is thinking), a missing closing tag (the reply ended while
+    thinking: nothing of that part is visible) and the channels of gpt-oss.
 
     Args:
         text: The whole reply.

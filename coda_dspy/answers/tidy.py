@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(
     r"(?:answer|number|letter|option|expression|value|result|word|number or expression)(?:\s+(?:here|only))?",
     re.IGNORECASE,
 )
-_VOID = re.compile(r"(?:let'?s|let us|let me|not\b|see (?:above|below)|we (?:need|have) to\b)", re.IGNORECASE)
+_VOID = re.compile(r"(?:let'?s|let us|let me|see (?:above|below)|we (?:need|have) to\b)", re.IGNORECASE)
 
 
 def tail(visible: str) -> str:
@@ -78,6 +78,11 @@ def is_placeholder(text: str) -> bool:
 def is_void(text: str) -> bool:
     """Whether a declaration declares nothing: a placeholder, or the start of more talk ("Let's think")."""
     return is_placeholder(text) or _VOID.match(text.strip()) is not None
+
+
+def is_negated(text: str) -> bool:
+    """Whether this says what the answer is not."""
+    return re.match(r"\W*(?:not|n't|nicht|pas|no es)\b", text, re.IGNORECASE) is not None
 
 
 def last_line(text: str) -> str:

@@ -38,7 +38,7 @@ from coda_dspy.errors import UserError
 
 PROVIDER = "local"
 
-# Prompt tokens between two looks at whether the call is still wanted, and between two tokens of the other slots' replies.
+# Prompt tokens between two looks at whether the call is still wanted, and between two tokens of the other slots.
 # On two CPU cores 128, 256 and llama.cpp's 512 cost the same within noise; a small batch ends four times sooner.
 _BATCH = 128
 _CACHE_MIB = 256  # llama.cpp's default of 8 GiB outgrows a laptop
@@ -397,6 +397,11 @@ def _cancelled() -> lm15.ProviderError:
     return lm15.ProviderError("the call was cancelled", code="cancelled", provider=PROVIDER)
 
 
+def _unless_cancelled(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise _cancelled()
+
+
 def _broken(message: str) -> lm15.ServerError:
     return lm15.ServerError(message, provider=PROVIDER)
 
@@ -445,9 +450,9 @@ class _Server:
             self._calls.append(stop)
         try:
             while not self._slots.acquire(timeout=_POLL_SECONDS):
-                if stop.is_set():
-                    raise _cancelled()
+                _unless_cancelled(stop)
             try:
+                _unless_cancelled(stop)
                 yield
             finally:
                 self._slots.release()

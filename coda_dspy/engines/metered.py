@@ -109,10 +109,6 @@ class MeteredEngine:
             _book(response, time.monotonic() - started)
             return response
 
-    def dump_state(self) -> dict[str, Any]:
-        """Nothing: a program never carries its engine; a profile is given one when it is loaded."""
-        return {}
-
     def close(self) -> None:
         close = getattr(self.inner, "close", None)
         if close is not None:

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from coda_dspy.engines.catalog import CATALOG, find
+from coda_dspy.engines.catalog import CATALOG, Model, find
 from coda_dspy.errors import UserError
 
 
@@ -18,7 +18,7 @@ def test_unknown_name_says_what_there_is_and_how_to_use_a_file() -> None:
 
 
 @pytest.mark.parametrize("model", CATALOG.values(), ids=lambda model: model.name)
-def test_every_model_is_pinned(model) -> None:
+def test_every_model_is_pinned(model: Model) -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", model.sha256)
     assert model.bytes > 1_000_000 and model.file.endswith(".gguf") and model.licence
     assert model.parts and all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", part.requirement) for part in model.parts)

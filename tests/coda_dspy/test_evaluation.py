@@ -1,0 +1,135 @@
+import json
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import dspy
+import pytest
+from coda_dspy import AdaptiveCoda, Budget
+from coda_dspy.errors import EngineError, UserError
+from coda_dspy.evaluation import JsonLines, evaluate
+from coda_dspy.task import Task
+from coda_dspy.testing import Reply, ScriptedCall
+from dspy.lm15 import AuthError
+from scripts import engine
+
+ONCE = Budget(num_attempts_baseline=1, num_attempts_coda=0)
+
+
+@dataclass(frozen=True)
+class Sum:
+    id: str
+    answer: str
+
+    @property
+    def task(self) -> Task:
+        return Task(f"What is {self.id} + 0?")
+
+
+SUMS = [Sum(str(i), str(i)) for i in range(12)]
+
+
+def adds(call: ScriptedCall) -> str:
+    return f"Answer: {call.prompt.split()[2]}"
+
+
+def test_results_come_in_the_order_of_the_questions_and_are_graded(tmp_path: Path) -> None:
+    _, lm = engine(adds)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), [*SUMS, Sum("20", "21")], store=store, workers=4)
+    assert [r.id for r in results] == [*(s.id for s in SUMS), "20"]
+    assert [r.correct for r in results] == [True] * 12 + [False]
+    assert len(store.read()) == 13
+
+
+def test_a_finished_question_is_not_answered_again(tmp_path: Path) -> None:
+    made, lm = engine(adds, cache=False)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:5], store=store)
+        first = store.path.read_bytes()
+        results = evaluate(AdaptiveCoda(ONCE), SUMS, store=store)
+    assert len(made.calls) == len(results) == 12
+    assert store.path.read_bytes().startswith(first)
+
+
+def test_a_line_that_a_crash_has_torn_is_dropped_and_answered_again(tmp_path: Path) -> None:
+    made, lm = engine(adds, cache=False)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
+        store.path.write_bytes(store.path.read_bytes()[:-10])
+        evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
+    assert len(made.calls) == 4
+    assert [row["id"] for row in store.read()] == ["0", "1", "2"] or len(store.read()) == 3
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    store = JsonLines(tmp_path / "r.jsonl")
+    store.path.write_text('{"id": "a"}\nnonsense\n{"id": "b"}\n')
+    with pytest.raises(UserError, match=r"line 2 is damaged.*remove that line"):
+        store.read()
+
+
+def test_a_full_disk_is_explained_and_keeps_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = JsonLines(tmp_path / "r.jsonl")
+    store.append({"id": "a"})
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="No space left on device; what was saved before is kept"):
+        store.append({"id": "b"})
+    assert json.loads(store.path.read_text().splitlines()[0]) == {"id": "a"}
+
+
+def test_questions_run_side_by_side_but_no_more_than_workers() -> None:
+    barrier = threading.Barrier(3, timeout=10)
+
+    def script(call: ScriptedCall) -> str:
+        barrier.wait()
+        return adds(call)
+
+    _, lm = engine(script)
+    with dspy.context(lm=lm):
+        assert len(evaluate(AdaptiveCoda(ONCE), SUMS[:6], workers=3)) == 6
+
+
+def test_nothing_new_starts_once_it_should_not_go_on() -> None:
+    _, lm = engine(adds)
+    seen: list[str] = []
+    with dspy.context(lm=lm):
+        results = evaluate(
+            AdaptiveCoda(ONCE),
+            SUMS,
+            workers=2,
+            on_result=lambda r: seen.append(r.id),
+            keep_going=lambda: len(seen) < 4,
+        )
+    assert 4 <= len(results) < 12
+
+
+def test_a_question_without_any_answer_is_wrong_with_its_reason() -> None:
+    _, lm = engine(lambda call: Reply.cut("hm") if "3 +" in call.prompt else adds(call))
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), SUMS[:5])
+    assert [r.correct for r in results] == [True, True, True, False, True]
+    assert "cut off" in results[3].failures[0]
+
+
+def test_a_dead_engine_ends_the_run_and_keeps_what_is_done(tmp_path: Path) -> None:
+    _, lm = engine(lambda call: adds(call) if call.index < 3 else AuthError("expired"))
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm), pytest.raises(EngineError, match="expired"):
+        evaluate(AdaptiveCoda(ONCE), SUMS, store=store, workers=1)
+    assert len(store.read()) == 3
+
+
+def test_an_unknown_answer_is_not_graded() -> None:
+    _, lm = engine(adds)
+    with dspy.context(lm=lm):
+        (result,) = evaluate(AdaptiveCoda(ONCE), [Sum("5", "")])
+    assert (result.answer, result.gold, result.correct) == ("5", None, None)

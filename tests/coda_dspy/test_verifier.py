@@ -1,0 +1,69 @@
+"""Judges: absolute and pairwise, in both orders."""
+
+import re
+
+import pytest
+from coda_dspy import Budget, Coda
+from coda_dspy.testing import Reply, ScriptedCall
+from hypothesis import given
+from hypothesis import strategies as st
+from scripts import answering, engine
+
+
+def judged(verifier: str, verdict: object, answers: tuple[str, ...] = ("1", "2", "3")) -> str | None:
+    """The answer that is chosen when the judge says `verdict(call)`, or always the same."""
+
+    def script(call: ScriptedCall) -> str | Reply:
+        if call.stage == "judge":
+            return verdict(call) if callable(verdict) else verdict  # type: ignore[return-value]
+        return answering(coda=answers)(call)
+
+    _, lm = engine(script)
+    return Coda(Budget(best_of_n=len(answers), verifier=verifier), lm=lm)(question="Q?").answer
+
+
+def rates(call: ScriptedCall) -> str:
+    return "Rating: 9" if "Answer: 2" in call.prompt else "An example: Rating: [[10]]\nIt fails.\nRating: [[1]]"
+
+
+def test_the_best_rating_wins_and_the_last_one_stated_counts() -> None:
+    assert judged("judge", rates) == "2"
+
+
+@pytest.mark.parametrize("verdict", ["no idea", Reply.cut("Rating: 9"), Reply.empty(), "Rating:"])
+def test_unreadable_ratings_leave_the_choice_to_the_votes(verdict: object) -> None:
+    assert judged("judge", verdict, ("1", "2", "2")) == "2"
+
+
+def prefers(answer: str) -> object:
+    def verdict(call: ScriptedCall) -> str:
+        first = re.search(r"Solution 1:.*?Answer: (\d)", call.prompt, re.DOTALL)
+        second = re.search(r"Solution 2:.*?Answer: (\d)", call.prompt, re.DOTALL)
+        assert first and second
+        if answer not in (first[1], second[1]):
+            return "cannot tell"
+        return f"Better: {1 if first[1] == answer else 2}"
+
+    return verdict
+
+
+@pytest.mark.parametrize("answer", ["1", "2", "3"])
+def test_the_class_that_wins_its_comparisons_is_chosen(answer: str) -> None:
+    assert judged("pairwise", prefers(answer)) == answer
+
+
+@pytest.mark.parametrize("position", [1, 2])
+def test_a_judge_that_only_looks_at_the_position_decides_nothing(position: int) -> None:
+    assert judged("pairwise", f"Better: {position}", ("1", "2", "2")) == "2"
+
+
+def test_pairs_are_compared_in_both_orders_and_once_a_class() -> None:
+    made, lm = engine(lambda call: "no" if call.stage == "judge" else answering(coda=["1", "2", "1"])(call))
+    prediction = Coda(Budget(best_of_n=3, verifier="pairwise"), lm=lm)(question="Q?")
+    assert prediction.ledger.calls("judge") == 2
+    assert len({call.prompt for call in made.calls if call.stage == "judge"}) == 2
+
+
+@given(st.text(max_size=60))
+def test_whatever_a_judge_says_one_of_the_candidates_is_the_answer(verdict: str) -> None:
+    assert judged("pairwise", verdict or "-", ("1", "2")) in {"1", "2"}

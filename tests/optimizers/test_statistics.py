@@ -1,0 +1,34 @@
+import pytest
+from coda_dspy.evaluation import Result
+from coda_dspy.optimizers import accuracy, paired_difference
+from coda_dspy.optimizers.statistics import mean_tokens
+
+
+def results(pattern: str) -> list[Result]:
+    return [Result(str(i), None, "1", letter == "+", tokens=10) for i, letter in enumerate(pattern)]
+
+
+def test_the_wilson_interval_is_the_published_one() -> None:
+    score = accuracy(results("+" * 8 + "-" * 2))
+    assert score.value == pytest.approx(0.8)
+    # Wilson interval of 8 of 10 at z = 1.96: (p + z²/2n ± z·sqrt(pq/n + z²/4n²)) / (1 + z²/n)
+    assert (score.low, score.high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+
+
+def test_a_clear_paired_gain_is_not_noise() -> None:
+    difference = paired_difference(results("-" * 20 + "+" * 10), results("+" * 28 + "-" * 2))
+    assert difference.value == pytest.approx(18 / 30)
+    assert not difference.within_noise
+
+
+@pytest.mark.parametrize("second", ["+-+-", "-+-+", "++++"])
+def test_a_small_difference_is_noise(second: str) -> None:
+    assert paired_difference(results("+-+-"), results(second)).within_noise
+
+
+def test_only_questions_that_both_answered_are_compared() -> None:
+    assert paired_difference(results("++"), results("++--")).n == 2
+
+
+def test_unknown_tokens_stay_unknown() -> None:
+    assert mean_tokens([Result("a", tokens=5), Result("b", tokens=None)]) is None

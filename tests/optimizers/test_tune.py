@@ -1,0 +1,179 @@
+"""The whole of tune, on an engine whose skills are known."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from coda_dspy import AdaptiveCoda, Budget, Profile, load
+from coda_dspy.data import Question
+from coda_dspy.errors import EngineError, UserError
+from coda_dspy.evaluation import JsonLines, Result
+from coda_dspy.optimizers import Space, TunePlan, tune
+from coda_dspy.testing import ScriptedCall
+from dspy.lm15 import AuthError
+from filelock import FileLock
+from scripts import engine
+
+QUESTIONS = [Question(f"q{i}", f"What is {i} + 1?", str(i + 1)) for i in range(60)]
+PLAN = TunePlan(
+    train=6,
+    validation=10,
+    test=16,
+    space=Space((1, 3), (0, 1), (1, 2)),
+    budget=Budget.preset("quick"),
+    roles=("direct",),
+)
+
+
+def wrong_alone(call: ScriptedCall) -> str:
+    """Direct attempts are wrong and disagree; with a plan the engine is right."""
+    number = int(call.prompt.split()[2])
+    if call.stage == "direct":
+        return f"Answer: {1000 + number + call.sample.attempt}"
+    if call.stage == "plan":
+        return "1. Add one. (high)"
+    return f"Answer: {number + 1}"
+
+
+def always_right(call: ScriptedCall) -> str:
+    return f"So.\nAnswer: {int(call.prompt.split()[2]) + 1}"
+
+
+def test_an_engine_that_needs_plans_is_given_them(tmp_path: Path) -> None:
+    _, lm = engine(wrong_alone)
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    plain, tuned = (row.results for row in report.rows)
+    assert not any(r.correct for r in plain)
+    # Three disagreeing direct votes and one right one tie, and the earlier vote wins: more attempts do not help here.
+    assert report.profile.scores["chosen"] in {"baseline1", "baseline3-best0"} or all(r.correct for r in tuned)
+
+
+def test_an_engine_that_is_right_alone_is_asked_once(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert report.profile.scores["chosen"] == "baseline1"
+    assert report.profile.budget["num_attempts_baseline"] == 1
+    assert report.difference.within_noise
+    assert all(r.calls == 1 for row in report.rows for r in row.results)
+
+
+def test_the_three_parts_have_no_question_in_common_and_the_test_is_asked_once(tmp_path: Path) -> None:
+    made, lm = engine(always_right)
+    tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    ids = {
+        name: {row["id"] for row in JsonLines(tmp_path / "run" / "results" / f"{name}.jsonl").read()}
+        for name in ("direct-training-questions", "direct-prompts-as-written", "test-tuned", "test-plain")
+    }
+    assert ids["test-tuned"] == ids["test-plain"]
+    assert len(ids["test-tuned"]) == 16
+    assert not ids["test-tuned"] & (ids["direct-training-questions"] | ids["direct-prompts-as-written"])
+    assert not ids["direct-training-questions"] & ids["direct-prompts-as-written"]
+    asked = Counter(call.prompt for call in made.calls)
+    for question in QUESTIONS:
+        if question.id in ids["test-tuned"]:
+            prompt = next(p for p in asked if p.startswith(question.question))
+            assert asked[prompt] <= 2  # plain, and tuned where its prompt is the same but its sample a fresh one
+
+
+def test_the_profile_answers_like_the_tuned_program(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    report.profile.save(tmp_path / "p.json")
+    assert load(tmp_path / "p.json", lm)(question="What is 40 + 1?").answer == "41"
+    assert Profile.read(tmp_path / "p.json").data["hash"] == report.profile.data["hash"]
+
+
+def test_the_same_command_again_generates_nothing_and_gives_the_same_profile(tmp_path: Path) -> None:
+    made, lm = engine(wrong_alone)
+    first = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    calls = len(made.calls)
+    second = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert len(made.calls) == calls
+    assert first.profile == second.profile
+
+
+def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_path: Path) -> None:
+    whole, lm = engine(wrong_alone)
+    expected = tune(lm, QUESTIONS, PLAN, tmp_path / "whole")
+
+    def breaks_once(call: ScriptedCall) -> object:
+        return AuthError("expired") if call.index == 60 else wrong_alone(call)
+
+    made, broken = engine(breaks_once)
+    with pytest.raises(EngineError, match="expired"):
+        tune(broken, QUESTIONS, PLAN, tmp_path / "run", workers=2)
+    report = tune(broken, QUESTIONS, PLAN, tmp_path / "run", workers=2)
+    assert report.profile.scores == expected.profile.scores
+    assert len(made.calls) <= len(whole.calls) + 8  # at most the calls in flight when it broke are made again
+    for path in (tmp_path / "run" / "results").iterdir():
+        ids = [row["id"] for row in JsonLines(path).read()]
+        assert len(ids) == len(set(ids))
+
+
+def test_trials_pay_only_for_samples_that_no_earlier_trial_drew(tmp_path: Path) -> None:
+    _, lm = engine(wrong_alone)
+    tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    rows = [Result(**r) for r in JsonLines(tmp_path / "run" / "results" / "budget-baseline3-best1-plans2.jsonl").read()]
+    assert all(r.stages["direct"]["cached"] == 3 for r in rows)  # the trial without step 3 has drawn them
+
+
+def test_another_plan_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    with pytest.raises(UserError, match="holds a tune with another plan; give --output another folder"):
+        tune(lm, QUESTIONS, replace(PLAN, max_demos=1), tmp_path / "run")
+    with pytest.raises(UserError, match="holds a tune with another data"):
+        tune(lm, QUESTIONS[:50], PLAN, tmp_path / "run")
+
+
+def test_two_runs_in_one_folder_at_the_same_time_are_refused(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with FileLock(folder / ".lock"), pytest.raises(UserError, match="is in use by another run"):
+        tune(lm, QUESTIONS, PLAN, folder)
+
+
+def test_too_few_questions_are_refused(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    with pytest.raises(UserError):
+        tune(lm, QUESTIONS[:20], PLAN, tmp_path / "run")
+
+
+def test_a_time_limit_leaves_work_out_and_says_so(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    report = tune(lm, QUESTIONS, replace(PLAN, minutes=1e-9), tmp_path / "run", workers=4)
+    assert any("budgets unmeasured" in note for note in report.notes)
+    assert any("test questions out" in note for note in report.notes)
+    assert len(report.rows[0].results) == len(report.rows[1].results) == 4
+
+
+def test_demonstrations_that_do_not_help_are_left_out(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert all(not prompt.demos for prompt in report.profile.prompts.values())
+    assert any("does not help" in note for note in report.notes)
+
+
+def test_demonstrations_that_help_are_kept(tmp_path: Path) -> None:
+    def needs_a_demonstration(call: ScriptedCall) -> str:
+        number = int(call.prompt.split()[2])
+        shown = len(call.request.messages) > 1
+        return f"Answer: {number + 1}" if shown or number % 4 == 0 else "Answer: 777"
+
+    _, lm = engine(needs_a_demonstration)
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert len(report.profile.prompts["coda.executor.direct"].demos) > 0
+    assert report.difference.value > 0.4
+    program = report.profile.adaptive()
+    assert isinstance(program, AdaptiveCoda)
+
+
+def test_the_plan_of_a_run_is_plain_json(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["plan"]["space"] == [[1, 3], [0, 1], [1, 2]]
+    assert run["data"]["train"] == 6
