@@ -105,7 +105,7 @@ class _Run:
     def __init__(self, worker: _Worker, name: str, parent: "_Run | None") -> None:
         self._worker = worker
         self.run_id = ""
-        worker.submit(lambda: self._start(name, parent))
+        worker.submit(lambda: self._start(redact(name), parent))
 
     def _start(self, name: str, parent: "_Run | None") -> None:
         tags = {"mlflow.parentRunId": parent.run_id} if parent is not None else {}

@@ -5,6 +5,8 @@ solutions, and the engine's own are in a style that it can follow.
 """
 
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 
 import dspy
 from dspy.teleprompt import BootstrapFewShot
@@ -38,9 +40,9 @@ def compile_prompts(program: Conductor, questions: Sequence[Gradable], max_demos
         max_rounds=1,
         max_errors=len(questions),
     )
-    compiled: Conductor = optimizer.compile(
-        program.deepcopy(), trainset=[to_example(question) for question in questions]
-    )
+    examples = [to_example(question) for question in questions]
+    with redirect_stdout(StringIO()):  # it prints
+        compiled: Conductor = optimizer.compile(program.deepcopy(), trainset=examples)
     # A compiled part would be frozen, and left out of a larger program's state.
     compiled._compiled = False
     return compiled

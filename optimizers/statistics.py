@@ -33,33 +33,45 @@ def accuracy(results: Sequence[Result]) -> Accuracy:
 
 
 class Difference(NamedTuple):
-    """Difference of two accuracies on the same questions, with its 95 % bootstrap interval."""
+    """Difference of two accuracies on the same questions.
+
+    Args:
+        value: Second minus first.
+        low: Lower end of the 95 % bootstrap interval over questions, as `high` is the upper end.
+        high: See `low`.
+        p_value: Of the exact sign test on the questions that only one of the two got right (McNemar).
+        n: Questions that both answered.
+    """
 
     value: float
     low: float
     high: float
+    p_value: float
     n: int
 
     @property
     def within_noise(self) -> bool:
-        return self.low <= 0 <= self.high
+        return self.p_value > 0.05
 
     def __str__(self) -> str:
-        return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}] (n = {self.n}, paired)"
+        interval = f"[{self.low:+.1%}, {self.high:+.1%}]"
+        return f"{self.value:+.1%} {interval} (n = {self.n}, paired, p = {self.p_value:.2g})"
 
 
 def paired_difference(first: Sequence[Result], second: Sequence[Result], seed: int = 0) -> Difference:
-    """Accuracy of `second` minus that of `first`, on the questions that both hold; bootstrap over questions."""
+    """Accuracy of `second` minus that of `first`, on the questions that both hold; there has to be at least one."""
     import numpy as np
-    from scipy.stats import bootstrap
+    from scipy.stats import binomtest, bootstrap
 
     before = {result.id: bool(result.correct) for result in first}
     gains = np.array([int(bool(r.correct)) - int(before[r.id]) for r in second if r.id in before], dtype=float)
-    if len(gains) < 2 or np.ptp(gains) == 0:  # nothing to resample: the interval is a point, or there is none
-        value = float(gains.mean()) if len(gains) else 0.0
-        return Difference(value, min(value, 0.0), max(value, 0.0), len(gains))
-    interval = bootstrap((gains,), np.mean, method="percentile", random_state=seed).confidence_interval
-    return Difference(float(gains.mean()), float(interval.low), float(interval.high), len(gains))
+    value = low = high = float(gains.mean())
+    if np.ptp(gains) > 0:  # otherwise every resample is the same
+        interval = bootstrap((gains,), np.mean, method="percentile", random_state=seed).confidence_interval
+        low, high = float(interval.low), float(interval.high)
+    won, decided = int((gains > 0).sum()), int((gains != 0).sum())
+    p_value = float(binomtest(won, decided).pvalue) if decided else 1.0
+    return Difference(value, low, high, p_value, len(gains))
 
 
 def mean_tokens(results: Sequence[Result]) -> float | None:

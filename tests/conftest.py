@@ -14,3 +14,29 @@ def own_cache_and_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.chdir(tmp_path)
     yield
     dspy.cache = before
+
+
+@pytest.fixture(scope="session")
+def mlflow_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty MLflow database; making one takes long, so all processes of a test run copy the same."""
+    from filelock import FileLock
+
+    pytest.importorskip("mlflow")
+    shared = tmp_path_factory.getbasetemp().parent / "mlflow-template.db"
+    with FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            from mlflow import MlflowClient
+
+            fresh = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+            MlflowClient(tracking_uri=f"sqlite:///{fresh}").search_experiments()
+            fresh.rename(shared)
+    return shared
+
+
+@pytest.fixture
+def mlflow_uri(mlflow_template: Path, tmp_path: Path) -> str:
+    """The address of an MLflow store of the test's own."""
+    import shutil
+
+    shutil.copy(mlflow_template, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path / 'mlflow.db'}"

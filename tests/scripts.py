@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
+
 from coda_dspy import connect
 from coda_dspy.testing import Reply, ScriptedCall, ScriptedEngine
 

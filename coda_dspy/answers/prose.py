@@ -68,9 +68,11 @@ def declared(content: str, form: str) -> Reading:
         return Reading(False)
     if not re.search(r"\d|\\[a-zA-Z(\[]|√|π|\$", latex.clean(sentence)):
         return _words(sentence, form)
-    is_talk = len(content) - len(first_sentence(content)) > 2
+    rest = content[len(first_sentence(content)) :]
+    if form == "label" and re.search(r"\d", rest):  # the working stands here, its result at the end
+        return Reading(False)
     answer = _in_sentence(sentence, only=True)
-    return Reading(answer is not None or not is_talk, answer)
+    return Reading(answer is not None or len(rest) <= 2, answer)
 
 
 def _words(sentence: str, form: str) -> Reading:
@@ -173,6 +175,6 @@ def _told_number(sentence: str, only: bool) -> str | None:
         return None
     told = _VERB.search(before)
     listed = re.search(r"(?:\b(?:and|or|und|et|y)|,)\Z", before) is not None
-    if re.search(r"[-+*/×÷<>]\Z", before) or (len(quantities) > 1 and not told and (only or listed)):
+    if re.search(r"(?:[-+*/×÷<>]|\bnot)\Z", before) or (len(quantities) > 1 and not told and (only or listed)):
         return None
     return last["amount"]

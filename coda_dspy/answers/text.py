@@ -54,11 +54,8 @@ def _key(text: str) -> str:
     folded = " ".join(unicodedata.normalize("NFKC", tidy.fold(text)).casefold().split())
     if as_fraction(folded) is not None:
         return folded
-    return (
-        _ARTICLE.sub("", _outer_stripped(folded), count=1)
-        if _ARTICLE.match(_outer_stripped(folded))
-        else _outer_stripped(folded)
-    )
+    bare = _outer_stripped(folded)
+    return _ARTICLE.sub("", bare, count=1) if _ARTICLE.match(bare) else bare or folded
 
 
 def _outer_stripped(text: str) -> str:

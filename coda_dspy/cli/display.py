@@ -1,5 +1,7 @@
 """What people see: tables, bars, and a tune's progress. Model output never reaches the terminal raw."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +13,15 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-console = Console()
-err_console = Console(stderr=True)
+
+def _console(stderr: bool) -> Console:
+    """Tables that go into a file or a pipe are not squeezed into the 80 columns that rich would assume."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else 140)
+
+
+console = _console(stderr=False)
+err_console = _console(stderr=True)
 
 SECONDS_BETWEEN_LINES = 5.0  # how often progress is written where there is no terminal to redraw
 

@@ -1,5 +1,6 @@
 """`coda tune`: compile prompts and search the budget for an engine."""
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,7 @@ def _questions(data: str, plan: Any) -> list[Any]:
 
 
 def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, options: dict[str, Any]) -> Any:
+    os.environ.setdefault("TQDM_DISABLE", "1")  # DSPy's optimizers draw bars of their own
     from coda_dspy.optimizers import tune as run_tune
     from coda_dspy.tracking import Tracker
 

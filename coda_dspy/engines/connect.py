@@ -89,6 +89,7 @@ def _local(name: str, extras: dict[str, Any], concurrency: int, progress: Any, s
     from coda_dspy.engines.local import open_local
 
     engine = open_local(name.removeprefix(LOCAL), progress=progress)
+    engine.load()  # a broken file is told here, not in the middle of the first question
     metered = MeteredEngine(engine, name, extras, concurrency, takes_seed=True)
     return _lm(name, metered, _fingerprint(engine.fingerprint, extras), settings)
 

@@ -1,9 +1,10 @@
 import dspy
 import pytest
+from dspy.utils.exceptions import AdapterParseError
+
 from coda_dspy.adapter import PlainAdapter, SectionAdapter, adapter_named
 from coda_dspy.errors import UserError
 from coda_dspy.signatures import Execute, Plan, Reflect, Solve
-from dspy.utils.exceptions import AdapterParseError
 
 INPUTS = {"question": "What is 2 + 2?", "ending": "End with one line: Answer: <number>"}
 

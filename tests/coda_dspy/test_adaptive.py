@@ -3,9 +3,10 @@
 from itertools import product
 
 import pytest
+from scripts import answering, engine
+
 from coda_dspy import AdaptiveCoda, Budget
 from coda_dspy.errors import UserError
-from scripts import answering, engine
 
 
 def paper(direct: tuple[str, ...], coda: tuple[str, ...]) -> tuple[str, str]:

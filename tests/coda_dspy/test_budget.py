@@ -1,5 +1,6 @@
 import dspy
 import pytest
+
 from coda_dspy.budget import FIELDS, Budget, parse_fields
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.errors import UserError

@@ -2,11 +2,12 @@
 
 import dspy
 import pytest
+from dspy.lm15 import AuthError, InvalidRequestError, ServerError
+from scripts import answering, engine
+
 from coda_dspy import AdaptiveCoda, Budget, Coda, connect
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.testing import Reply, ScriptedCall, ScriptedEngine
-from dspy.lm15 import AuthError, InvalidRequestError, ServerError
-from scripts import answering, engine
 
 ONCE = Budget(num_attempts_baseline=1, num_attempts_coda=0)
 

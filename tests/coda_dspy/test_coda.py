@@ -3,11 +3,12 @@
 from itertools import product
 
 import pytest
+from dspy.lm15 import ServerError
+from scripts import answering, engine
+
 from coda_dspy import Budget, Coda
 from coda_dspy.errors import EngineError
 from coda_dspy.testing import Reply, ScriptedCall
-from dspy.lm15 import ServerError
-from scripts import answering, engine
 
 
 @pytest.mark.parametrize(("best_of_n", "n_plans"), [*product((1, 2, 3), (1, 2, 4))])

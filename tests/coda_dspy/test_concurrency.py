@@ -3,6 +3,7 @@ import time
 
 import dspy
 import pytest
+
 from coda_dspy.concurrency import fan_out
 
 

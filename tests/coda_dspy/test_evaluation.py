@@ -6,13 +6,14 @@ from pathlib import Path
 
 import dspy
 import pytest
+from dspy.lm15 import AuthError
+from scripts import engine
+
 from coda_dspy import AdaptiveCoda, Budget
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import JsonLines, evaluate
 from coda_dspy.task import Task
 from coda_dspy.testing import Reply, ScriptedCall
-from dspy.lm15 import AuthError
-from scripts import engine
 
 ONCE = Budget(num_attempts_baseline=1, num_attempts_coda=0)
 

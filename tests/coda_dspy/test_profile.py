@@ -4,10 +4,11 @@ from pathlib import Path
 
 import dspy
 import pytest
+from scripts import answering, engine
+
 from coda_dspy import AdaptiveCoda, Budget, Coda, Profile, load
 from coda_dspy.errors import UserError
 from coda_dspy.profile import with_algorithm
-from scripts import answering, engine
 
 KEY = "sk-sentinel-0123456789"
 

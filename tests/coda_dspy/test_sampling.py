@@ -1,6 +1,7 @@
-from coda_dspy.sampling import Sample, rollout_id
 from hypothesis import given
 from hypothesis import strategies as st
+
+from coda_dspy.sampling import Sample, rollout_id
 
 places = st.builds(
     Sample,

@@ -3,11 +3,12 @@
 import re
 
 import pytest
-from coda_dspy import Budget, Coda
-from coda_dspy.testing import Reply, ScriptedCall
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts import answering, engine
+
+from coda_dspy import Budget, Coda
+from coda_dspy.testing import Reply, ScriptedCall
 
 
 def judged(verifier: str, verdict: object, answers: tuple[str, ...] = ("1", "2", "3")) -> str | None:

@@ -1,6 +1,9 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from coda_dspy.voting import (
     AnswerClass,
     beta_confidence,
@@ -11,8 +14,6 @@ from coda_dspy.voting import (
     plurality_is_settled,
     strict_majority,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 votes = st.lists(st.one_of(st.none(), st.sampled_from("abcd")), max_size=12)
 # Equality that is neither transitive nor even symmetric: early exit must not rely on either.
@@ -37,9 +38,7 @@ def in_waves(
 
 
 @given(votes, relations)
-def test_early_exit_gives_the_answer_of_the_full_run(
-    answers: list[str | None], related: set[tuple[str, str]]
-) -> None:
+def test_early_exit_gives_the_answer_of_the_full_run(answers: list[str | None], related: set[tuple[str, str]]) -> None:
     def same(a: str, b: str) -> bool:
         return a == b or (a, b) in related
 

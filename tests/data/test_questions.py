@@ -8,10 +8,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from coda_dspy.data import BUILTIN, Question, Split, builtin, fingerprint, load, read_questions, split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coda_dspy.data import BUILTIN, Question, Split, builtin, fingerprint, load, read_questions, split
 from coda_dspy.errors import UserError
 from coda_dspy.task import Task
 

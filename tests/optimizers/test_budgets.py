@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from coda_dspy import Budget
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
@@ -79,7 +80,9 @@ def test_an_engine_that_reports_no_usage_is_refused(tmp_path: Path) -> None:
 
 
 def trial(right: int, tokens: float, n: int = 20) -> Trial:
-    return Trial({"num_attempts_baseline": right}, accuracy([Result(str(i), correct=i < right) for i in range(n)]), tokens)
+    return Trial(
+        {"num_attempts_baseline": right}, accuracy([Result(str(i), correct=i < right) for i in range(n)]), tokens
+    )
 
 
 def test_the_cheapest_within_one_standard_error_of_the_best_is_picked() -> None:

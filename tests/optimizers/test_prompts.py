@@ -1,10 +1,11 @@
 import dspy
+from scripts import engine
+
 from coda_dspy import AdaptiveCoda, Budget, Coda
 from coda_dspy.data import Question
 from coda_dspy.optimizers import compile_prompts, is_correct, to_example
 from coda_dspy.optimizers.prompts import demo_count
 from coda_dspy.testing import Reply, ScriptedCall
-from scripts import engine
 
 QUESTIONS = [Question(str(i), f"What is {i} + 1?", str(i + 1)) for i in range(6)]
 DIRECT = Budget(num_attempts_baseline=1, num_attempts_coda=0, temperature={"direct": 0.0})

@@ -1,4 +1,5 @@
 import pytest
+
 from coda_dspy.evaluation import Result
 from coda_dspy.optimizers import accuracy, paired_difference
 from coda_dspy.optimizers.statistics import mean_tokens
@@ -24,6 +25,11 @@ def test_a_clear_paired_gain_is_not_noise() -> None:
 @pytest.mark.parametrize("second", ["+-+-", "-+-+", "++++"])
 def test_a_small_difference_is_noise(second: str) -> None:
     assert paired_difference(results("+-+-"), results(second)).within_noise
+
+
+def test_a_gain_on_every_question_is_not_noise_and_on_too_few_it_is() -> None:
+    assert not paired_difference(results("-" * 16), results("+" * 16)).within_noise
+    assert paired_difference(results("-" * 3), results("+" * 3)).within_noise
 
 
 def test_only_questions_that_both_answered_are_compared() -> None:

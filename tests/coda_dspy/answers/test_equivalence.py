@@ -30,15 +30,16 @@ def pid(comparer: Comparer) -> int:
     return comparer._child.process.pid
 
 
-def test_a_hang_ends_in_time_and_the_next_comparison_works(comparer: Comparer) -> None:
+def test_a_hang_ends_in_time_and_the_next_comparison_works() -> None:
+    assert equivalence.LIMIT_SECONDS <= 3
+    comparer = Comparer(limit=1.5)
     comparer.same("1", "2")
     begun = time.monotonic()
     assert not comparer.same(HANGS, "1")
-    assert time.monotonic() - begun < 5
-    begun = time.monotonic()
     assert not comparer.same("1", HANGS)  # known by now
-    assert time.monotonic() - begun < 0.1
+    assert time.monotonic() - begun < 2.5
     assert comparer.same(r"\sqrt{8}", r"2\sqrt{2}")
+    comparer.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
@@ -51,15 +52,15 @@ def test_a_killed_child_is_replaced(comparer: Comparer) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
-def test_a_child_killed_in_the_middle_is_asked_again(comparer: Comparer) -> None:
+def test_a_child_killed_in_the_middle_is_asked_again() -> None:
+    comparer = Comparer(limit=1.0)
     assert comparer.same(r"\sqrt{28}", r"2\sqrt{7}")
     first = pid(comparer)
-    killer = threading.Timer(0.5, os.kill, (first, 9))
-    killer.start()
-    begun = time.monotonic()
-    assert not comparer.same(r"\int_0^1 e^{x^{x^{x+1}}} dx", "1")
-    assert time.monotonic() - begun < 8  # one more start is in it
+    threading.Timer(0.3, os.kill, (first, 9)).start()
+    assert not comparer.same(HANGS, "1")
     assert comparer.same(r"\sqrt{44}", r"2\sqrt{11}")
+    assert pid(comparer) != first
+    comparer.close()
 
 
 def test_many_threads_at_once(comparer: Comparer) -> None:
@@ -83,9 +84,8 @@ def test_the_child_sees_no_key(comparer: Comparer, monkeypatch: pytest.MonkeyPat
 def test_no_descriptor_is_left_open(comparer: Comparer) -> None:
     comparer.close()
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for number in range(2):
-        comparer.same(r"\pi", str(number))
-        comparer.close()
+    comparer.same(r"\pi", "4")
+    comparer.close()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 

@@ -51,45 +51,28 @@ def test_a_declared_number_is_found_behind_anything(prefix: str, number: str, fo
     assert answers.extract(TASKS[0], f"{prefix}\n\n{form.format(number)}") == number
 
 
-LATEX = st.lists(
-    st.sampled_from(
-        [
-            "\\frac",
-            "{",
-            "}",
-            "1",
-            "2",
-            "x",
-            "$",
-            "\\(",
-            "\\)",
-            "\\boxed{",
-            "**",
-            "Answer: ",
-            " is ",
-            "=",
-            ",",
-            "\n",
-            "-",
-        ]
-        + [
-            "answer",
-            "A",
-            "(B)",
-            "<think>",
-            "</think>",
-            "<|channel|>",
-            "final",
-            "\x00",
-            "½",
-            "²",
-            "√",
-            "٣",
-            "\\text{",
-            ":",
-        ]
-    )
-).map("".join)
+FORMULAS = [
+    "\\frac",
+    "{",
+    "}",
+    "1",
+    "2",
+    "x",
+    "$",
+    "\\(",
+    "\\)",
+    "\\boxed{",
+    "**",
+    "=",
+    ",",
+    "-",
+    "½",
+    "²",
+    "√",
+    "\\text{",
+]
+TALK = ["Answer: ", " is ", "\n", "answer", "A", "(B)", "<think>", "</think>", "<|channel|>", "final", "\x00", "٣", ":"]
+LATEX = st.lists(st.sampled_from(FORMULAS + TALK)).map("".join)
 
 
 @given(reply=st.text() | LATEX, task=st.sampled_from(TASKS))

@@ -2,6 +2,7 @@
 
 import dspy
 import pytest
+
 from coda_dspy import AdaptiveCoda, Budget, Coda, connect
 from coda_dspy.engines import engine_name, redact
 from coda_dspy.errors import EngineError

@@ -1,0 +1,107 @@
+"""`coda tune` as a process of its own: killed in the middle, and called again."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
+
+pytest.importorskip("optuna")
+
+
+def adds(call: ServerCall) -> Reply:
+    if "Write a plan" in call.prompt:
+        return Reply("1. Add one. (high)", delay=0.01)
+    number = int(call.prompt.split()[2])
+    # Right for the even numbers at once, for the odd ones with a plan only.
+    right = number % 2 == 0 or "Plan:" in call.prompt or "Solutions:" in call.prompt
+    return Reply(f"So.\nAnswer: {number + 1 if right else 0}", delay=0.01)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeOpenAIServer]:
+    with FakeOpenAIServer(adds) as made:
+        yield made
+
+
+@pytest.fixture
+def command(tmp_path: Path, server: FakeOpenAIServer, mlflow_uri: str) -> list[str]:
+    rows = [{"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1), "kind": "math"} for i in range(40)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sizes = ["--train", "4", "--validation", "8", "--test", "10"]
+    where = ["--engine", "openai/fake", "--api-base", server.url, "--mlflow-uri", mlflow_uri]
+    return [sys.executable, "-m", "coda_dspy", "tune", "--quick", "--data", "sums.jsonl", *sizes, *where]
+
+
+def results_in(folder: Path) -> dict[str, list[dict]]:
+    files = sorted((folder / "results").glob("*.jsonl"))
+    return {f.stem: [json.loads(line) for line in f.read_bytes().splitlines() if line.endswith(b"}")] for f in files}
+
+
+def test_after_kill_9_the_same_command_goes_on_and_generates_nothing_twice(
+    command: list[str], tmp_path: Path, server: FakeOpenAIServer
+) -> None:
+    whole = subprocess.run([*command, "--output", "whole", "--profile", "whole.json"], capture_output=True, text=True)
+    assert whole.returncode == 0, whole.stderr
+    assert re.search(r"plain engine\W+\d+%", whole.stdout)
+    assert re.search(r"tuned conductor\W+100%", whole.stdout)
+    calls_of_whole = server.count
+    server.reset()
+
+    words = [*command, "--output", "run", "--profile", "run.json"]
+    first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while server.count < calls_of_whole // 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    before = results_in(tmp_path / "run")
+    assert before
+    assert not (tmp_path / "run.json").exists()
+
+    second = subprocess.run(words, capture_output=True, text=True)
+    assert second.returncode == 0, second.stderr
+    after = results_in(tmp_path / "run")
+    for phase, rows in before.items():
+        assert after[phase][: len(rows)] == rows  # kept as they were, not answered again
+    assert len({row["session"] for rows in after.values() for row in rows}) == 2
+    for rows in after.values():
+        assert len({row["id"] for row in rows}) == len(rows)
+    in_flight = 4 * 3  # questions at a time, direct attempts of each
+    assert server.count <= calls_of_whole + in_flight
+    billed = sum(row["billed_calls"] for rows in after.values() for row in rows)
+    assert billed <= server.count
+    assert json.loads((tmp_path / "run.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
+
+
+def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(
+    command: list[str], tmp_path: Path, server: FakeOpenAIServer
+) -> None:
+    process = subprocess.Popen([*command, "--output", "run"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while server.count < 15 and time.monotonic() < until:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert results_in(tmp_path / "run")
+
+
+def test_bad_input_is_one_line_and_exit_code_2(command: list[str]) -> None:
+    for words, message in [
+        (["--data", "no-such-set"], "neither a built-in set nor a file"),
+        (["--validation", "500"], "has 40 questions, but the plan needs 514"),
+        (["--budget", "best_of_n=0"], "best_of_n is 0"),
+    ]:
+        done = subprocess.run([*command, *words], capture_output=True, text=True)
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+        assert "Traceback" not in done.stderr

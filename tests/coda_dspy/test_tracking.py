@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+from scripts import engine
+
+from coda_dspy.data import Question
+from coda_dspy.optimizers import Space, TunePlan, tune
+from coda_dspy.tracking import Tracker
+
+KEY = "sk-sentinel-0123456789"
+
+
+def test_a_tune_is_one_parent_run_with_one_child_a_trial(
+    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("FAKE_API_KEY", KEY)
+    questions = [Question(f"q{i}", f"What is {i} + 1?", str(i + 1)) for i in range(20)]
+    _, lm = engine(lambda call: f"Answer: {int(call.prompt.split()[2]) + 1}")
+    tracker = Tracker(mlflow_uri, "coda-tune", f"tune with {KEY}")
+    tracker.params({"careless": f"the key is {KEY}"})
+    plan = TunePlan(train=3, validation=5, test=6, space=Space((1, 3), (0, 1), (1,)), roles=("direct",))
+    tune(lm, questions, plan, tmp_path / "run", tracker=tracker)
+    tracker.close()
+
+    client = MlflowClient(tracking_uri=mlflow_uri)
+    experiment = client.get_experiment_by_name("coda-tune")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
+    children = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
+    assert len(parents) == 1
+    names = {run.info.run_name for run in children}
+    assert {"budget baseline1", "budget baseline3-best0", "budget baseline3-best1-plans1", "prompts direct"} == names
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parents[0].info.run_id}
+    assert all(run.info.status == "FINISHED" for run in runs)
+    trial = next(run for run in children if run.info.run_name == "budget baseline1")
+    assert trial.data.metrics["accuracy"] == 1.0
+    assert trial.data.metrics["tokens"] > 0
+    assert trial.data.metrics["cut.direct"] == 0.0
+    assert parents[0].data.metrics["test.plain.accuracy"] == 1.0
+    artifacts = {item.path for item in client.list_artifacts(parents[0].info.run_id)}
+    assert {"profile.json", "test-plain.json", "test-tuned.json"} <= artifacts
+    assert parents[0].data.params["careless"] == "the key is ***"
+    stored = (tmp_path / "mlflow.db").read_bytes()
+    assert b"the key is ***" in stored
+    assert KEY.encode() not in stored
+
+
+def test_a_store_that_is_not_there_costs_a_warning_and_not_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    tracker = Tracker("sqlite:////proc/no-folder/mlflow.db", "e", "r")
+    child = tracker.child("c")
+    tracker.metrics({"a": 1.0})
+    child.end()
+    tracker.close()
+    assert caplog.text.count("going on without it") == 1
