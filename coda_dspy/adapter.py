@@ -123,7 +123,7 @@ def _title(signature: dspy.Signature, name: str) -> str:
 
 
 def _after_loose_marker(name: str, text: str) -> str:
-    """What follows the last heading that looks like the field's name (`## Solution`, `**solution:**`, `[[solution]]`)."""
+    """What follows the last heading that looks like the field's name: `## Solution`, `**solution:**`, …"""
     heads = list(re.finditer(rf"^[\s#*\[>_-]*{re.escape(name)}[\s#*\]:_-]*$", text, re.MULTILINE | re.IGNORECASE))
     body = text[heads[-1].end() :] if heads else text
     return re.split(r"\[\[ ## completed ## \]\]", body)[0].strip() or text.strip()

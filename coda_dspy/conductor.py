@@ -20,6 +20,7 @@ from coda_dspy.voting import (
     AnswerClass,
     IsSettled,
     beta_is_settled,
+    beta_is_sure,
     next_wave,
     plurality,
     plurality_is_settled,
@@ -173,7 +174,7 @@ class AdaptiveCoda(Conductor):
 
     def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
         super().__init__(budget, adapter, lm)
-        self.coda = Coda(self.budget, adapter=None)
+        self.coda = Coda(self.budget, adapter, lm)
         if not self.budget.num_attempts_baseline + self.budget.num_attempts_coda:
             raise UserError(
                 "num_attempts_baseline and num_attempts_coda are both 0, so nothing would be tried; raise one of them"
@@ -186,7 +187,7 @@ class AdaptiveCoda(Conductor):
         votes = vote(self._direct, budget.num_attempts_baseline, _majority_rule(budget))
         classes = answer_classes(votes)
         majority = strict_majority(classes, budget.num_attempts_baseline)
-        if majority is not None or (_beta(budget) and votes and beta_is_settled(classes, 1)):
+        if majority is not None or (budget.early_exit == "beta" and beta_is_sure(classes)):
             return _elected(votes, votes, classes)
         # Step 3: num_attempts_coda runs of Algorithm 1, all into S; then the plurality of S.
         runs: list[Outcome] = []
@@ -240,10 +241,6 @@ def _rule(budget: Budget) -> IsSettled | None:
     return {"off": None, "lossless": plurality_is_settled, "beta": beta_is_settled}[budget.early_exit]
 
 
-def _beta(budget: Budget) -> bool:
-    return budget.early_exit == "beta"
-
-
 def _majority_rule(budget: Budget) -> IsSettled | None:
     """Step 1 ends as soon as one class holds a strict majority of all its attempts; else every vote is needed in S."""
     if budget.early_exit != "lossless":
@@ -285,8 +282,10 @@ def _synthesis_candidate(synthesis: Solution, executions: Sequence[Candidate], a
 
 def _extend_trace(outcome: Outcome) -> None:
     """Optimizers learn from the winning branches only: the calls of losing ones would make bad demonstrations."""
-    if dspy.settings.trace is not None:
-        dspy.settings.trace.extend(outcome.trace)
+    trace = dspy.settings.trace
+    if trace is not None and dspy.settings.max_trace_size > 0:
+        trace.extend(outcome.trace)
+        del trace[: -dspy.settings.max_trace_size]
 
 
 def _prediction(question: Question, outcome: Outcome) -> dspy.Prediction:

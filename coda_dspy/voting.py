@@ -126,9 +126,12 @@ def beta_confidence(leader: int, runner_up: int) -> float:
     return sum(comb(total, k) for k in range(leader + 1)) / 2**total
 
 
-def beta_is_settled(classes: Sequence[AnswerClass], remaining: int, confidence: float = 0.95) -> bool:
-    """Statistical stopping: the leader is ahead with the given probability, or nothing can change any more."""
+def beta_is_sure(classes: Sequence[AnswerClass], confidence: float = 0.95) -> bool:
+    """Whether the leader is ahead of the runner-up with the given probability."""
     votes = sorted((c.votes for c in classes), reverse=True)
-    if votes and beta_confidence(votes[0], votes[1] if len(votes) > 1 else 0) >= confidence:
-        return True
-    return plurality_is_settled(classes, remaining)
+    return bool(votes) and beta_confidence(votes[0], votes[1] if len(votes) > 1 else 0) >= confidence
+
+
+def beta_is_settled(classes: Sequence[AnswerClass], remaining: int) -> bool:
+    """Statistical stopping: the leader is surely ahead, or no vote can change the plurality any more."""
+    return beta_is_sure(classes) or plurality_is_settled(classes, remaining)

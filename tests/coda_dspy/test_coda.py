@@ -134,7 +134,7 @@ def test_without_any_answer_the_prediction_says_so_and_why() -> None:
 
 def test_an_engine_that_never_replies_stops_the_run() -> None:
     _, lm = engine(lambda call: ServerError("out of order"))
-    with pytest.raises(EngineError, match="no reply in .* tries. Last reason: .*out of order"):
+    with pytest.raises(EngineError, match=r"no reply in .* tries\. Last reason: .*out of order"):
         Coda(lm=lm)(question="Q?")
 
 

@@ -87,7 +87,7 @@ def test_calls_in_flight_stay_within_the_limit_of_the_endpoint() -> None:
 
 
 def test_an_unknown_engine_is_explained() -> None:
-    with pytest.raises(EngineError, match="engine 'nonsense/model' is unknown. Use local/<name>"):
+    with pytest.raises(EngineError, match=r"engine 'nonsense/model' is unknown\. Use local/<name>"):
         connect("nonsense/model")
 
 
@@ -100,7 +100,7 @@ def test_an_unreachable_server_is_named_as_such(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("dspy.clients.execution.time.sleep", lambda seconds: None)
     with FakeOpenAIServer(lambda call: "x") as server:
         url = server.url
-    with pytest.raises(EngineError, match="the engine gave no reply in 5 tries. Last reason: .*"):
+    with pytest.raises(EngineError, match=r"the engine gave no reply in 5 tries\. Last reason: .*"):
         AdaptiveCoda(ONCE, lm=connect("openai/fake", url))(question="Q?")
 
 

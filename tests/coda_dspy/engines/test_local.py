@@ -89,7 +89,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FakeServer]]:
     )
     library.Server = FakeServer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "xllamacpp", library)
-    monkeypatch.setattr(local, "_servers", {})  # a real model of this process stays out of it
+    monkeypatch.setattr(local.server, "_servers", {})  # a real model of this process stays out of it
     for name, value in {"script": HELLO, "raises": None, "pause": 0.0, "made": []}.items():
         monkeypatch.setattr(FakeServer, name, value)
     yield FakeServer
@@ -264,7 +264,7 @@ def test_without_the_library_it_says_what_to_install(gguf: str, monkeypatch: pyt
 def test_a_load_that_fails_gives_llama_cpps_reason(fake: Any, gguf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path(gguf).write_bytes(b"GGUF?")
     said = "0.1 I x: loading\n0.2 E llama_model_load: error loading model: unknown architecture: 'foo'\n"
-    monkeypatch.setattr(local.subprocess, "run", lambda *_, **__: SimpleNamespace(stderr=said))
+    monkeypatch.setattr(local.loading.subprocess, "run", lambda *_, **__: SimpleNamespace(stderr=said))
     with pytest.raises(UserError, match="unknown architecture: 'foo'"):
         local.open_local(gguf).load()
 
@@ -440,7 +440,7 @@ def test_real_model_opens_no_port(real: local.LocalEngine) -> None:
 
 @pytest.mark.local_engine
 def test_real_listener_on_a_port_asks_for_the_key(real: local.LocalEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_listener", lambda folder: "127.0.0.1")
+    monkeypatch.setattr(local.loading, "_listener", lambda folder: "127.0.0.1")
     engine = local.open_local(SMALL.name, slots=1, context=256)
     engine.load()
     address = engine._open_server()._native.listening_address

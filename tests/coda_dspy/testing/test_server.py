@@ -14,7 +14,7 @@ import dspy
 import httpx
 import pytest
 
-from coda_dspy.fake_server import FakeOpenAIServer, Reply, ServerCall
+from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
 
 def in_turn(*replies: str | Reply) -> Callable[[ServerCall], str | Reply]:

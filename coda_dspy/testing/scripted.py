@@ -1,4 +1,4 @@
-"""Engines for tests, of the project and of its users: no weights, no network, real caching, retries and usage."""
+"""An engine for tests that answers by a script, inside this process: no server, no weights."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,8 @@ from uuid import uuid4
 import dspy
 from dspy.lm15 import LM15Error, Message, Request, Response, TextPart, ThinkingPart, Usage
 
-from coda_dspy.fake_server import FakeOpenAIServer, Reply, ServerCall
 from coda_dspy.sampling import Sample
-
-__all__ = ["FakeOpenAIServer", "Reply", "ScriptedCall", "ScriptedEngine", "ServerCall"]
+from coda_dspy.testing.protocol import Reply
 
 
 @dataclass(frozen=True)
