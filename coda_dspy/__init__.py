@@ -3,6 +3,7 @@
 The public names are loaded when they are first used: `import coda_dspy` costs next to nothing.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from coda_dspy.task import Task as Task
 
 __version__ = "0.1.0"
+
+# DSPy and LiteLLM would otherwise fetch a price list from the network, and wait for it where there is none.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 _HOME = {
     "AdaptiveCoda": "conductor",

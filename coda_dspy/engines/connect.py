@@ -12,9 +12,6 @@ from coda_dspy.engines.metered import AsyncMeteredEngine, MeteredEngine
 from coda_dspy.engines.secrets import remember_secret
 from coda_dspy.errors import EngineError
 
-# LiteLLM would otherwise fetch its price list from the network when it is first imported.
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-
 LOCAL = "local/"
 _LM_SETTINGS = ("temperature", "max_tokens", "top_p", "stop", "seed", "cache", "num_retries")
 

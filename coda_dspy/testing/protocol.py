@@ -96,11 +96,6 @@ class Reply:
         """200 with a body that is no JSON."""
         return cls(None, raw=b'{"choices": [{"message": {"cont')
 
-    @property
-    def billed(self) -> bool:
-        """Whether the reply tells a client what it used."""
-        return self.status == 200 and self.raw is None and not self.drop and self.usage is not None
-
     def usage_for(self, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
         """The usage block to send for a prompt; `None` where none is sent."""
         if self.usage != "words":

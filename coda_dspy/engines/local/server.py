@@ -139,7 +139,8 @@ def release(server: Server) -> None:
         server.holders -= 1
         if server.holders:
             return
-        _servers.pop(server.settings, None)
+        if _servers.get(server.settings) is server:  # after close_all, another one may have taken its place
+            del _servers[server.settings]
     server.close()
 
 
