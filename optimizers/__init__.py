@@ -2,9 +2,11 @@
 
 from .budgets import BudgetSearch, Space, Trial, pick_cheapest
 from .metrics import is_correct, to_example
+from .plan import TunePlan
 from .prompts import compile_prompts
+from .report import TuneReport
 from .statistics import Accuracy, accuracy, paired_difference
-from .tune import TunePlan, TuneReport, Watcher, tune
+from .tune import Watcher, tune
 
 __all__ = [
     "Accuracy",

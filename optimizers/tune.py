@@ -4,116 +4,34 @@ Everything that a question cost is kept in the run's folder. The same command go
 are read back, and the calls of an unfinished one come from DSPy's cache, which lies in the folder too.
 """
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import dspy
-from filelock import FileLock, Timeout
 
-from coda_dspy.budget import Budget
 from coda_dspy.conductor import AdaptiveCoda, Conductor
 from coda_dspy.engines import engine_name
-from coda_dspy.errors import UserError
-from coda_dspy.evaluation import Gradable, JsonLines, Result, evaluate, new_session
-from coda_dspy.profile import Profile, with_algorithm, write_atomically
+from coda_dspy.evaluation import Gradable, Result, evaluate, new_session
+from coda_dspy.profile import Profile, with_algorithm
 from coda_dspy.tracking import Tracker
 
-from .budgets import BudgetSearch, Space, Trial, budget_at, pick_cheapest, point_name
+from .budgets import BudgetSearch, Trial, budget_at, pick_cheapest, point_name
+from .folder import RunFolder, locked, own_cache
+from .log import TuneLog
+from .plan import TunePlan
 from .prompts import NAME as OPTIMIZER
 from .prompts import compile_prompts, demo_count
-from .statistics import Difference, accuracy, mean_seconds, mean_tokens, paired_difference
+from .report import Row, TuneReport, scores_of
+from .statistics import mean_tokens, paired_difference
 
 FRESH = 7919  # rollout base of the held-out measurement: samples that no choice was made on
 
-
-WIDE = Space((1, 3, 5), (0, 1, 2), (1, 2, 3))
-
-
-@dataclass(frozen=True)
-class TunePlan:
-    """How much work a tune is.
-
-    Args:
-        train: Questions to compile prompts on.
-        validation: Questions to choose prompts and budget on.
-        test: Held-out questions, asked once, at the end.
-        space: Budgets to search.
-        max_trials: The most budgets to measure.
-        max_demos: The most demonstrations of one role.
-        budget: Everything that is not searched.
-        roles: Algorithms whose roles get demonstrations: `direct`, `coda`.
-        minutes: Wall time after which no further trial and no further test question is started; `None`: no limit.
-        seed: Seed of the split and of the sampler.
-    """
-
-    train: int = 24
-    validation: int = 40
-    test: int = 60
-    space: Space = WIDE
-    max_trials: int = 24
-    max_demos: int = 2
-    budget: Budget = field(default_factory=lambda: Budget.preset("quick"))
-    roles: tuple[str, ...] = ("direct", "coda")
-    minutes: float | None = None
-    seed: int = 0
-
-    @classmethod
-    def quick(cls) -> "TunePlan":
-        """A first look in at most a quarter of an hour on two cores."""
-        return cls(
-            train=8,
-            validation=12,
-            test=24,
-            space=Space((1, 3), (0, 1), (1, 2)),
-            max_trials=4,
-            max_demos=1,
-            budget=Budget.preset("quick").replace(max_tokens=320, max_plan_tries=1),
-            roles=("direct",),
-            minutes=13.0,
-        )
-
-    def questions(self) -> int:
-        """Questions that all phases answer together, repeated ones counted each time; for an estimate of time."""
-        compiling = len(self.roles) * (2 * self.validation + self.train)
-        trials = min(self.max_trials, len(self.space.points()))
-        return compiling + trials * self.validation + 2 * self.test
-
-    def describe(self) -> dict[str, Any]:
-        """The plan as plain values, for `run.json` and MLflow."""
-        described = asdict(self)
-        described["budget"] = self.budget.dump_state()
-        return json.loads(json.dumps(described))  # tuples become lists, as they read back
-
-
-class Row(NamedTuple):
-    """One line of the closing table: results on the held-out test questions."""
-
-    name: str
-    results: Sequence[Result]
-
-
-@dataclass(frozen=True)
-class TuneReport:
-    """What a tune found.
-
-    Args:
-        profile: The profile.
-        rows: Plain engine and tuned conductor on the same held-out questions.
-        difference: Tuned minus plain, paired.
-        trials: The budgets that were measured on the validation questions.
-        notes: What a reader has to know: phases that the time limit cut short, and the like.
-    """
-
-    profile: Profile
-    rows: Sequence[Row]
-    difference: Difference
-    trials: Sequence[Trial]
-    notes: Sequence[str]
+# Shares of a time limit after which compiling and search, and then the test, start nothing new.
+SEARCH_ENDS, TEST_ENDS = 0.65, 1.0
+FEWEST = 4
 
 
 class Watcher(Protocol):
@@ -168,8 +86,9 @@ def tune(
         UserError: Too few questions; another plan was begun in the folder, or is running there; the disk is full.
         EngineError: The engine cannot be used at all.
     """
-    with _locked(folder), _own_cache(folder / "cache"):
-        run = _Tune(lm, questions, plan, folder, data, workers, tracker, watcher or _Silent(), adapter)
+    with locked(folder), own_cache(folder / "cache"):
+        log = TuneLog(tracker)
+        run = _Tune(lm, questions, plan, RunFolder(folder), data, workers, log, watcher or _Silent(), adapter)
         run.deadline = None if plan.minutes is None else (started or time.monotonic()) + 60 * plan.minutes
         with dspy.context(lm=lm):
             return run.report(dict(decoding or {}))
@@ -179,60 +98,52 @@ class _Tune:
     """One tune: its parts share the folder, the engine and the clock."""
 
     deadline: float | None = None
+    generated = 0  # tokens of this process, and the seconds in which it generated them
+    busy = 0.0
 
     def __init__(
         self,
         lm: dspy.LM,
         questions: Sequence[Any],
         plan: TunePlan,
-        folder: Path,
+        folder: RunFolder,
         data: str,
         workers: int,
-        tracker: Tracker | None,
+        log: TuneLog,
         watcher: Watcher,
         adapter: str,
     ) -> None:
         from coda_dspy.data import fingerprint, split
 
         self.lm, self.plan, self.folder, self.workers = lm, plan, folder, workers
-        self.tracker, self.watcher, self.adapter = tracker, watcher, adapter
+        self.log, self.watcher, self.adapter = log, watcher, adapter
         self.parts = split(questions, plan.seed, plan.train, plan.validation, plan.test)
         self.session = new_session()
         self.notes: list[str] = []
         sizes = {"train": plan.train, "validation": plan.validation, "test": plan.test}
         self.data = {"name": data, "hash": fingerprint(questions), "seed": plan.seed, **sizes}
-        self._begin()
-
-    def _begin(self) -> None:
-        """Write down what this run is, or check that it is the one that was begun here."""
-        described: dict[str, Any] = {
-            "engine": str(self.lm.model),
-            "adapter": self.adapter,
+        described = {
+            "engine": str(lm.model),
+            "adapter": adapter,
             "data": self.data,
-            "plan": self.plan.describe(),
+            "plan": plan.describe(),
         }
-        path = self.folder / "run.json"
-        if path.exists():
-            _check_same(json.loads(path.read_text(encoding="utf-8")), described, self.folder)
-        else:
-            write_atomically(path, json.dumps(described, indent=2) + "\n")
-        if self.tracker is not None:
-            flat = {f"plan.{name}": value for name, value in described["plan"].items() if name != "budget"}
-            self.tracker.params({"engine": engine_name(self.lm), "adapter": self.adapter, **self.data, **flat})
+        folder.begin(described)
+        log.begin(described)
 
     def report(self, decoding: dict[str, Any]) -> TuneReport:
         program = self._compiled()
         trials = self._search(program)
         chosen = pick_cheapest(trials)
         program = self._at(program, chosen.point)
-        plain, tuned = self._test(program)
+        plain, tuned = self._test(program, chosen)
         difference = paired_difference(plain, tuned)
-        scores = _scores(trials, chosen, plain, tuned, difference)
+        scores = scores_of(trials, chosen, plain, tuned, difference)
         profile = Profile.of(program, engine_name(self.lm), decoding=decoding, scores=scores, data=self.data)
-        report = TuneReport(
-            profile, [Row("plain engine", plain), Row("tuned conductor", tuned)], difference, trials, self.notes
-        )
-        self._track(report)
+        rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
+        report = TuneReport(profile, rows, difference, trials, self.notes)
+        profile.save(self.folder.path / "profile.json")
+        self.log.report(report, self.folder.path / "profile.json")
         return report
 
     # -- prompts -------------------------------------------------------------------------------------------------
@@ -254,7 +165,7 @@ class _Tune:
             return program
         after = self._evaluate(f"{algorithm}, prompts with demonstrations", compiled, self.parts.validation)
         gain = paired_difference(before, after)
-        self._track_compile(algorithm, before, after)
+        self.log.compiling(algorithm, self.plan.max_demos, before, after)
         if gain.value <= 0:
             self.notes.append(f"{algorithm}: {OPTIMIZER} does not help on the validation questions ({gain}); left out")
             return program
@@ -263,12 +174,13 @@ class _Tune:
     # -- budget --------------------------------------------------------------------------------------------------
 
     def _search(self, program: AdaptiveCoda) -> list[Trial]:
-        search = BudgetSearch(self.plan.space, self.folder / "study.log", self.plan.seed)
+        questions = self.parts.validation[: self._fitting_validation()]
+        search = BudgetSearch(self.plan.space, self.folder.path / "study.log", self.plan.seed)
         seen: list[Trial] = []
 
         def measure(point: dict[str, int]) -> list[Result]:
-            results = self._evaluate(f"budget {point_name(point)}", self._at(program, point), self.parts.validation)
-            self._track_trial(point, results)
+            results = self._evaluate(f"budget {point_name(point)}", self._at(program, point), questions)
+            self.log.trial(point, results)
             return results
 
         def note_best(trial: Trial) -> None:
@@ -276,7 +188,7 @@ class _Tune:
             best = pick_cheapest(seen)
             self.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.tokens:.0f} tokens")
 
-        trials = search.run(measure, self.plan.max_trials, lambda: self._time_for(0.55), note_best)
+        trials = search.run(measure, self.plan.max_trials, lambda: self._seconds_to(SEARCH_ENDS) > 0, note_best)
         planned = min(self.plan.max_trials, len(self.plan.space.points()))
         if len(trials) < planned:
             self.notes.append(f"the time limit left {planned - len(trials)} of {planned} budgets unmeasured")
@@ -287,9 +199,17 @@ class _Tune:
         changed.budget.load_state(budget_at(self.plan.budget, point).dump_state())
         return changed
 
+    def _fitting_validation(self) -> int:
+        """How many validation questions the search can afford, were every one of them to take the dearest budget."""
+        space = self.plan.space
+        calls = max(space.num_attempts_baseline) + max(space.best_of_n) * (2 * max(space.n_plans) + 1)
+        asked = self.folder.results("direct, prompts as written")
+        tokens = mean_tokens(asked) if asked else None
+        return self._fitting("validation", self.plan.validation, calls * tokens if tokens else None, SEARCH_ENDS)
+
     # -- test ----------------------------------------------------------------------------------------------------
 
-    def _test(self, program: AdaptiveCoda) -> tuple[list[Result], list[Result]]:
+    def _test(self, program: AdaptiveCoda, chosen: Trial) -> tuple[list[Result], list[Result]]:
         """Plain engine and tuned conductor on the held-out questions, on fresh samples.
 
         In small groups that both answer, so that a time limit leaves both with the same questions.
@@ -297,12 +217,11 @@ class _Tune:
         plain_program = _small(AdaptiveCoda(self.plan.budget, adapter=self.adapter), "direct")
         plain: list[Result] = []
         tuned: list[Result] = []
-        fresh = self.lm.copy(rollout_id=FRESH)
-        test = self.parts.test
+        test = self.parts.test[: self._fitting("test", self.plan.test, 1.5 * chosen.tokens, TEST_ENDS)]
         self.watcher.phase("test, held out", 2 * len(test))
-        with dspy.context(lm=fresh):
+        with dspy.context(lm=self.lm.copy(rollout_id=FRESH)):
             for start in range(0, len(test), self.workers):
-                if start and not self._time_for(1.0):
+                if start and self._seconds_to(TEST_ENDS) <= 0:
                     self.notes.append(f"the time limit left {len(test) - start} of {len(test)} test questions out")
                     break
                 group = test[start : start + self.workers]
@@ -312,58 +231,44 @@ class _Tune:
 
     # -- shared --------------------------------------------------------------------------------------------------
 
-    def _time_for(self, share: float) -> bool:
-        """Whether less than a share of the time limit has passed."""
+    def _seconds_to(self, share: float) -> float:
+        """Seconds until a share of the time limit has passed."""
         if self.deadline is None:
-            return True
-        left = self.deadline - time.monotonic()
-        return left > (1 - share) * 60 * (self.plan.minutes or 0)
+            return inf
+        return self.deadline - time.monotonic() - (1 - share) * 60 * (self.plan.minutes or 0)
+
+    def _fitting(self, part: str, most: int, tokens_each: float | None, share: float) -> int:
+        """How many questions fit into the time until `share`, at the speed so far; once decided, it stays so."""
+        if self.deadline is not None and tokens_each and self.generated:
+            fit = int(self._seconds_to(share) * self.generated / self.busy / tokens_each)
+            self.folder.keep_size(part, max(min(most, fit), min(most, FEWEST)))
+        size = self.folder.sizes().get(part, most)
+        if size < most:
+            self.notes.append(f"the time limit leaves {size} of {most} {part} questions")
+        return size
 
     def _evaluate(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> list[Result]:
         self.watcher.phase(phase, len(questions))
         return self._run(phase, program, questions)
 
     def _run(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> list[Result]:
-        store = JsonLines(self.folder / "results" / f"{phase.replace(', ', '-').replace(' ', '-')}.jsonl")
-        return evaluate(
-            program,
-            questions,
-            store=store,
-            workers=self.workers,
-            session=self.session,
-            on_result=self.watcher.result,
-        )
+        started = time.monotonic()
+        try:
+            return evaluate(
+                program,
+                questions,
+                store=self.folder.store(phase),
+                workers=self.workers,
+                session=self.session,
+                on_result=self._on_result,
+            )
+        finally:
+            self.busy += time.monotonic() - started
 
-    # -- tracking ------------------------------------------------------------------------------------------------
-
-    def _track_trial(self, point: dict[str, int], results: Sequence[Result]) -> None:
-        if self.tracker is None:
-            return
-        child = self.tracker.child(f"budget {point_name(point)}")
-        child.params(point)
-        child.metrics(_metrics(results))
-        child.table(_columns(results), "questions.json")
-        child.end()
-
-    def _track_compile(self, algorithm: str, before: Sequence[Result], after: Sequence[Result]) -> None:
-        if self.tracker is None:
-            return
-        child = self.tracker.child(f"prompts {algorithm}")
-        child.params({"optimizer": OPTIMIZER, "max_demos": self.plan.max_demos})
-        child.metrics({"accuracy_as_written": accuracy(before).value, **_metrics(after)})
-        child.end()
-
-    def _track(self, report: TuneReport) -> None:
-        if self.tracker is None:
-            return
-        for row in report.rows:
-            name = row.name.split()[0]
-            self.tracker.metrics({f"test.{name}.{key}": value for key, value in _metrics(row.results).items()})
-            self.tracker.table(_columns(row.results), f"test-{name}.json")
-        self.tracker.metrics({"test.gain": report.difference.value})
-        path = self.folder / "profile.json"
-        report.profile.save(path)
-        self.tracker.artifact(path)
+    def _on_result(self, result: Result) -> None:
+        if result.session == self.session:
+            self.generated += result.billed_tokens or 0
+        self.watcher.result(result)
 
 
 def _small(program: AdaptiveCoda, algorithm: str) -> Conductor:
@@ -381,88 +286,3 @@ def _with_prompts(program: AdaptiveCoda, compiled: Conductor) -> AdaptiveCoda:
     for name, predict in changed.named_predictors():
         predict.demos = found.get(name) or predict.demos
     return changed
-
-
-def _scores(
-    trials: Sequence[Trial],
-    chosen: Trial,
-    plain: Sequence[Result],
-    tuned: Sequence[Result],
-    difference: Difference,
-) -> dict[str, Any]:
-    return {
-        "validation": [{**t.point, **t.accuracy._asdict(), "tokens": t.tokens} for t in trials],
-        "chosen": point_name(chosen.point),
-        "test": {
-            "plain": {**accuracy(plain)._asdict(), "tokens": mean_tokens(plain)},
-            "tuned": {**accuracy(tuned)._asdict(), "tokens": mean_tokens(tuned)},
-            "difference": difference._asdict(),
-        },
-    }
-
-
-def _metrics(results: Sequence[Result]) -> dict[str, float | None]:
-    score = accuracy(results)
-    unanswered = sum(result.answer is None for result in results) / len(results)
-    return {
-        "accuracy": score.value,
-        "accuracy_low": score.low,
-        "accuracy_high": score.high,
-        "questions": len(results),
-        "tokens": mean_tokens(results),
-        "seconds": mean_seconds(results),
-        "unanswered": unanswered,
-        **_failure_rates(results),
-    }
-
-
-def _failure_rates(results: Sequence[Result]) -> dict[str, float]:
-    """Cut and failed calls by stage, as a share of the stage's calls."""
-    rates = {}
-    for stage in sorted({stage for result in results for stage in result.stages}):
-        rows = [result.stages[stage] for result in results if stage in result.stages]
-        calls = sum(row["calls"] for row in rows)
-        rates[f"cut.{stage}"] = sum(row["cut"] for row in rows) / calls
-        rates[f"failed.{stage}"] = sum(row["failed"] for row in rows) / calls
-    return rates
-
-
-def _columns(results: Sequence[Result]) -> dict[str, list[Any]]:
-    names = ("id", "answer", "gold", "correct", "path", "calls", "tokens", "billed_tokens", "seconds", "error")
-    return {name: [getattr(result, name) for result in results] for name in names}
-
-
-def _check_same(begun: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    for key, value in now.items():
-        if begun.get(key) != value:
-            raise UserError(
-                f"{folder} holds a tune with another {key}; give --output another folder, or remove this one"
-            )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One tune at a time in a folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise UserError(f"{folder} is in use by another run; wait for it, or give --output another folder") from error
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}; give --output another folder") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _own_cache(folder: Path) -> Iterator[None]:
-    """DSPy's cache in the run's folder: it outlives a crash, and no other run's replies make this one look cheap."""
-    before = dspy.cache
-    dspy.configure_cache(disk_cache_dir=str(folder), enable_disk_cache=True, enable_memory_cache=True)
-    try:
-        yield
-    finally:
-        dspy.cache = before

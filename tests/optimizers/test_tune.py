@@ -149,7 +149,7 @@ def test_a_time_limit_leaves_work_out_and_says_so(tmp_path: Path) -> None:
     _, lm = engine(always_right)
     report = tune(lm, QUESTIONS, replace(PLAN, minutes=1e-9), tmp_path / "run", workers=4)
     assert any("budgets unmeasured" in note for note in report.notes)
-    assert any("test questions out" in note for note in report.notes)
+    assert any("leaves 4 of 16 test questions" in note for note in report.notes)
     assert len(report.rows[0].results) == len(report.rows[1].results) == 4
 
 

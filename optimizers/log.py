@@ -1,0 +1,63 @@
+"""What a tune leaves in MLflow: a parent run, a child run for each compiling and each trial."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from coda_dspy.evaluation import Result
+from coda_dspy.tracking import Tracker
+
+from .budgets import point_name
+from .prompts import NAME as OPTIMIZER
+from .report import TuneReport, columns_of, metrics_of
+from .statistics import accuracy
+
+
+class TuneLog:
+    """Writes a tune to a tracker, or nowhere.
+
+    Args:
+        tracker: The tune's MLflow run; `None` for a tune that is not tracked.
+    """
+
+    def __init__(self, tracker: Tracker | None) -> None:
+        self._tracker = tracker
+
+    def begin(self, described: Mapping[str, Any]) -> None:
+        """The parameters of the whole tune."""
+        if self._tracker is None:
+            return
+        plan = {f"plan.{name}": value for name, value in described["plan"].items() if name != "budget"}
+        budget = {f"budget.{name}": value for name, value in described["plan"]["budget"].items()}
+        engine = {"engine": described["engine"], "adapter": described["adapter"]}
+        self._tracker.params({**engine, **described["data"], **plan, **budget})
+
+    def compiling(self, algorithm: str, max_demos: int, before: Sequence[Result], after: Sequence[Result]) -> None:
+        """A child run: an algorithm's prompts as written, and with demonstrations."""
+        if self._tracker is None:
+            return
+        child = self._tracker.child(f"prompts {algorithm}")
+        child.params({"optimizer": OPTIMIZER, "max_demos": max_demos})
+        child.metrics({"accuracy_as_written": accuracy(before).value, **metrics_of(after)})
+        child.end()
+
+    def trial(self, point: dict[str, int], results: Sequence[Result]) -> None:
+        """A child run: one budget on the validation questions."""
+        if self._tracker is None:
+            return
+        child = self._tracker.child(f"budget {point_name(point)}")
+        child.params(point)
+        child.metrics(metrics_of(results))
+        child.table(columns_of(results), "questions.json")
+        child.end()
+
+    def report(self, report: TuneReport, profile: Path) -> None:
+        """The figures on the held-out questions, the tables behind them, and the profile."""
+        if self._tracker is None:
+            return
+        for row in report.rows:
+            name = row.name.split()[0]
+            self._tracker.metrics({f"test.{name}.{key}": value for key, value in metrics_of(row.results).items()})
+            self._tracker.table(columns_of(row.results), f"test-{name}.json")
+        self._tracker.metrics({"test.gain": report.difference.value})
+        self._tracker.artifact(profile)

@@ -1,0 +1,68 @@
+"""How much work a tune is."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from coda_dspy.budget import Budget
+
+from .budgets import Space
+
+WIDE = Space((1, 3, 5), (0, 1, 2), (1, 2, 3))
+
+
+@dataclass(frozen=True)
+class TunePlan:
+    """How much work a tune is.
+
+    Args:
+        train: Questions to compile prompts on.
+        validation: Questions to choose prompts and budget on.
+        test: Held-out questions, asked once, at the end.
+        space: Budgets to search.
+        max_trials: The most budgets to measure.
+        max_demos: The most demonstrations of one role.
+        budget: Everything that is not searched.
+        roles: Algorithms whose roles get demonstrations: `direct`, `coda`.
+        minutes: Wall time to fit into; `None`: no limit. The speed of the engine then decides how many validation
+            questions the search takes and how many test questions are asked, at least four of each if there are any.
+        seed: Seed of the split and of the sampler.
+    """
+
+    train: int = 24
+    validation: int = 40
+    test: int = 60
+    space: Space = WIDE
+    max_trials: int = 24
+    max_demos: int = 2
+    budget: Budget = field(default_factory=lambda: Budget.preset("quick"))
+    roles: tuple[str, ...] = ("direct", "coda")
+    minutes: float | None = None
+    seed: int = 0
+
+    @classmethod
+    def quick(cls) -> "TunePlan":
+        """A first look in at most a quarter of an hour on two cores."""
+        return cls(
+            train=6,
+            validation=10,
+            test=16,
+            space=Space((1, 3), (0, 1), (1, 2)),
+            max_trials=4,
+            max_demos=1,
+            budget=Budget.preset("quick").replace(max_tokens=320, max_plan_tries=1),
+            roles=("direct",),
+            minutes=13.0,
+        )
+
+    def questions(self) -> int:
+        """Questions that all phases answer together, repeated ones counted each time; for an estimate of time."""
+        compiling = len(self.roles) * (2 * self.validation + self.train)
+        trials = min(self.max_trials, len(self.space.points()))
+        return compiling + trials * self.validation + 2 * self.test
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as plain values, for `run.json` and MLflow."""
+        described = asdict(self)
+        described["budget"] = self.budget.dump_state()
+        return json.loads(json.dumps(described))  # tuples become lists, as they read back
