@@ -3,6 +3,8 @@
 from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget
@@ -42,6 +44,32 @@ def test_the_answer_and_the_step_are_the_papers(
     elif early_exit == "off":
         assert made.count("reflect") == len(coda)
         assert made.count("direct") == len(direct)
+
+
+answer_lists = st.lists(st.sampled_from([None, "1", "2", "3"]), min_size=1, max_size=5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(answer_lists, answer_lists, st.booleans())
+def test_early_exit_gives_the_answer_of_the_full_run_whatever_fails(
+    direct: list[str | None], coda: list[str | None], reflection: bool
+) -> None:
+    def answer(early_exit: str) -> tuple[str | None, int]:
+        _, lm = engine(answering(direct, coda), cache=False)
+        budget = Budget(
+            num_attempts_baseline=len(direct),
+            num_attempts_coda=len(coda),
+            best_of_n=len(coda),
+            n_plans=1,
+            use_reflection=reflection,
+            early_exit=early_exit,
+        )
+        prediction = AdaptiveCoda(budget, lm=lm)(question="Q?")
+        return prediction.answer, prediction.ledger.calls()
+
+    (early, fewer), (full, calls) = answer("lossless"), answer("off")
+    assert early == full
+    assert fewer <= calls
 
 
 def test_a_unanimous_question_passes_through_cheaply() -> None:

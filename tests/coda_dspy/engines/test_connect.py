@@ -2,6 +2,8 @@
 
 import dspy
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coda_dspy import AdaptiveCoda, Budget, Coda, connect
 from coda_dspy.engines import engine_name, redact
@@ -27,6 +29,27 @@ def test_a_fault_in_the_middle_ends_in_the_right_answer_and_a_ledger_that_adds_u
         assert prediction.answer == "8"
         assert prediction.ledger.calls() == server.count
         assert prediction.ledger.tokens() == server.tokens_in + server.tokens_out
+
+
+FAULTS = (Reply.rate_limited(0), Reply.server_error(), Reply.malformed(), Reply.empty(), Reply.cut("Answer: 1"))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.one_of(st.none(), st.sampled_from(FAULTS)), max_size=12), st.booleans())
+def test_whatever_fails_the_ledger_equals_what_the_server_counted(faults: list[Reply | None], adaptive: bool) -> None:
+    def reply(call: ServerCall) -> str | Reply:
+        return (faults[call.index] if call.index < len(faults) else None) or f"Answer: {call.index % 2}"
+
+    with pytest.MonkeyPatch.context() as patch, FakeOpenAIServer(reply) as server:
+        patch.setattr("dspy.clients.execution.time.sleep", lambda seconds: None)
+        program = (AdaptiveCoda if adaptive else Coda)(Budget(best_of_n=2), lm=connect("openai/fake", server.url))
+        ledger = program(question="Q?").ledger
+        assert ledger.calls() == server.count
+        assert ledger.tokens() == server.tokens_in + server.tokens_out
+        again = program(question="Q?").ledger
+        assert again.calls(billed=True) == server.count - ledger.calls()
+        billed = again.tokens(billed=True)
+        assert billed == server.tokens_in + server.tokens_out - ledger.tokens()
 
 
 def test_cached_calls_are_not_billed_but_known() -> None:
