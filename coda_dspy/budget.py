@@ -42,6 +42,17 @@ _TEMPERATURES: dict[str, float] = {
 }
 _MAX_TOKENS: dict[str, int] = dict.fromkeys(STAGES, 4096)
 
+_DEFAULTS: dict[str, Any] = {
+    **{name: default for name, (default, _, _) in _COUNTS.items()},
+    **_SWITCHES,
+    **{name: default for name, (default, _) in _CHOICES.items()},
+    "reasoning_effort": None,
+    "temperature": _TEMPERATURES,
+    "max_tokens": _MAX_TOKENS,
+    "max_total_tokens": None,
+}
+FIELDS: tuple[str, ...] = tuple(_DEFAULTS)
+
 # The paper's settings as its authors published them (the CePO configurations for Qwen3 and gpt-oss of optillm):
 # best_of_n 3, two plans from at most four tries. They do not give the attempts of Algorithm 2; three baseline
 # attempts are the fewest in which a majority means something.
@@ -110,17 +121,17 @@ class Budget(Parameter):
     """
 
     def __init__(self, **fields: Any) -> None:
-        for name, (default, _, _) in _COUNTS.items():
-            setattr(self, name, default)
-        for name, switch in _SWITCHES.items():
-            setattr(self, name, switch)
-        for name, (choice, _) in _CHOICES.items():
-            setattr(self, name, choice)
-        self.reasoning_effort: str | None = None
-        self.max_total_tokens: int | None = None
-        self.temperature: dict[str, float] = dict(_TEMPERATURES)
-        self.max_tokens: dict[str, int] = dict(_MAX_TOKENS)
-        self._set(fields)
+        for name, default in _DEFAULTS.items():
+            object.__setattr__(self, name, dict(default) if isinstance(default, dict) else default)
+        for name, value in fields.items():
+            setattr(self, name, value)
+        _refuse_identical_samples(self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        checked = _check(name, value)
+        if name in ("temperature", "max_tokens"):
+            checked = {**getattr(self, name), **checked}
+        object.__setattr__(self, name, checked)
 
     best_of_n: int
     n_plans: int
@@ -134,6 +145,10 @@ class Budget(Parameter):
     num_attempts_coda: int
     refine_rounds: int
     early_exit: str
+    reasoning_effort: str | None
+    temperature: dict[str, float]
+    max_tokens: dict[str, int]
+    max_total_tokens: int | None
 
     @classmethod
     def preset(cls, name: str) -> Self:
@@ -152,14 +167,6 @@ class Budget(Parameter):
             if isinstance(merged.get(name), Mapping):
                 merged[name] = {**getattr(self, name), **merged[name]}
         return merged
-
-    def _set(self, fields: Mapping[str, Any]) -> None:
-        checked = {name: _check(name, value) for name, value in fields.items()}
-        for name, value in checked.items():
-            if name in ("temperature", "max_tokens"):
-                value = {**getattr(self, name), **value}
-            setattr(self, name, value)
-        _refuse_identical_samples(self)
 
     def efforts(self) -> list[str | None]:
         """The reasoning efforts to try in turn, from the chosen one down."""
@@ -181,24 +188,12 @@ class Budget(Parameter):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Budget) and vars(self) == vars(other)
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = None  # type: ignore[assignment]  # it changes, and DSPy tells parameters apart by identity
 
     def __repr__(self) -> str:
         reference = vars(Budget())
         changed = {name: value for name, value in vars(self).items() if value != reference[name]}
         return f"Budget({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
-
-
-FIELDS: tuple[str, ...] = (
-    *_COUNTS,
-    *_SWITCHES,
-    *_CHOICES,
-    "reasoning_effort",
-    "temperature",
-    "max_tokens",
-    "max_total_tokens",
-)
 
 
 def _check(name: str, value: Any) -> Any:
@@ -268,13 +263,13 @@ def _refuse_identical_samples(budget: Budget) -> None:
             f"num_attempts_baseline is {budget.num_attempts_baseline}, but temperature.direct is 0: all attempts would "
             "be the same reply; use temperature.direct above 0, or num_attempts_baseline 1"
         )
-    samples = budget.best_of_n * budget.n_plans
+    samples = budget.best_of_n * budget.n_plans * budget.num_attempts_coda
     stages = ("plan", "execute") if budget.use_planner else ("execute",)
     if samples > 1 and all(budget.temperature[stage] == 0 for stage in stages):
         names = " and ".join(f"temperature.{stage}" for stage in stages)
         raise UserError(
-            f"best_of_n times n_plans is {samples}, but {names} is 0: all executions would be the same reply; "
-            "use a temperature above 0, or best_of_n 1 and n_plans 1"
+            f"best_of_n times n_plans times num_attempts_coda is {samples}, but {names} is 0: all executions would be "
+            "the same reply; use a temperature above 0, or 1 for each of the three"
         )
 
 

@@ -1,15 +1,11 @@
-"""The one way in which roles call the engine: sampled by place, metered, capped, checked for cuts.
-
-`open_question` starts the books of a question; `ask` is one call of one role under them. Both hang on `dspy.context`,
-which the threads of a fan-out copy.
-"""
+"""The one way in which roles call the engine: sampled by place, metered, capped, checked for cuts."""
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from itertools import product
+from typing import Any
 
 import dspy
 from dspy.utils.exceptions import (
@@ -19,56 +15,22 @@ from dspy.utils.exceptions import (
     LMConfigurationError,
     LMError,
     LMNotConfiguredError,
-    LMServerError,
-    LMTransportError,
     LMUnsupportedModelError,
+    is_retryable_lm_error,
 )
 
-from coda_dspy.adapter import adapter_named
 from coda_dspy.answers import strip_thinking
-from coda_dspy.budget import Budget
 from coda_dspy.engines.secrets import redact
 from coda_dspy.errors import CallFailed, EmptyReply, EngineError, EngineFailed, OutOfTokens, Truncated, UserError
 from coda_dspy.ledger import Entry, Ledger
+from coda_dspy.question import Question, Step, current_question
 from coda_dspy.sampling import Sample, rollout_id
-from coda_dspy.task import Task
-
-T = TypeVar("T")
 
 # Retrying these would fail the same way for every question: the run has to stop and say so.
 FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMNotConfiguredError, LMUnsupportedModelError)
 
 # At temperature 0 the samples are the same on purpose; the id still keeps the calls of two runs apart.
 warnings.filterwarnings("ignore", message="rollout_id has no effect when temperature=0")
-
-
-@dataclass
-class Question:
-    """What all calls of one question share.
-
-    Args:
-        task: The question and its kind.
-        budget: How much compute it may take.
-        ledger: Its bill so far.
-        failures: Why steps gave nothing, in the order in which they failed.
-        transcript: What every role said, in the order in which the steps ended.
-    """
-
-    task: Task
-    budget: Budget
-    ledger: Ledger = field(default_factory=Ledger)
-    failures: list[CallFailed] = field(default_factory=list)
-    transcript: list["Step"] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of a role: who spoke, at which place of the search, and what was said, or why nothing was."""
-
-    stage: str
-    sample: Sample
-    text: str
-    failure: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +63,6 @@ class CallMeter:
     stage: str
     sample: Sample
     ledger: Ledger
-    metered: bool = False
     entries: list[Entry] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
@@ -116,36 +77,18 @@ class _Recorder:
         self.history: list[dict[str, Any]] = []
 
 
-@contextmanager
-def open_question(task: Task, budget: Budget, adapter: str | None) -> Iterator[Question]:
-    """Start the books of one question. `adapter=None` keeps the adapter of `dspy.settings`."""
-    question = Question(task, budget)
-    overrides: dict[str, Any] = {"coda_question": question}
-    if adapter is not None:
-        overrides["adapter"] = adapter_named(adapter)
-    with dspy.context(**overrides):
-        yield question
+def ask(predict: dspy.Predict, stage: str, sample: Sample, inputs: Mapping[str, str], tries: int = 1) -> Reply:
+    """One step of a role.
 
+    A reply that is cut off or empty is thrown away. The reasoning effort then steps down where the engine takes one,
+    and after that the step is tried again, on a fresh sample.
 
-def current_question() -> Question:
-    """The question that is being answered in this context."""
-    question: Question | None = dspy.settings.get("coda_question")
-    if question is None:
-        raise UserError("roles answer within a program; call coda_dspy.Coda or coda_dspy.AdaptiveCoda instead")
-    return question
-
-
-def tried(step: Callable[[], T]) -> T | None:
-    """The result of a step, or `None` where it failed; the failure goes into the question's books."""
-    try:
-        return step()
-    except CallFailed as failure:
-        current_question().failures.append(failure)
-        return None
-
-
-def ask(predict: dspy.Predict, stage: str, sample: Sample, **inputs: Any) -> Reply:
-    """One step of a role: one call, or a few where a cut or failed reply lets the reasoning effort step down.
+    Args:
+        predict: The role's predictor.
+        stage: Whose budget and whose entry in the ledger it is.
+        sample: The place of the step in the search.
+        inputs: The values of the signature's input fields.
+        tries: How often to try, each time from the highest effort down.
 
     Raises:
         CallFailed: No usable reply: `Truncated`, `EmptyReply`, `OutOfTokens`, or `EngineFailed`.
@@ -154,64 +97,68 @@ def ask(predict: dspy.Predict, stage: str, sample: Sample, **inputs: Any) -> Rep
     question = current_question()
     meter = CallMeter(stage, sample, question.ledger)
     failure: CallFailed | None = None
-    for effort in question.budget.efforts():
+    for retry, effort in product(range(tries), question.budget.efforts()):
+        if effort != question.budget.reasoning_effort and _takes_no_effort(predict):
+            continue  # the same call again, as the engine sees it
+        meter.sample = sample._replace(retry=retry)
         try:
             text, thinking, trace = _call_once(predict, question, meter, effort, inputs)
-            question.transcript.append(Step(stage, sample, text))
+        except CallFailed as error:
+            failure = error
+            if isinstance(error, OutOfTokens) or (isinstance(error, EngineFailed) and not error.transient):
+                break
+        else:
+            question.transcript.append(Step(stage, meter.sample, text))
             return Reply(text, thinking, Ledger(meter.entries).tokens(), trace)
-        except (Truncated, EmptyReply) as error:
-            failure = error
-        except EngineFailed as error:
-            if not error.transient:
-                raise
-            failure = error
-    assert failure is not None  # efforts() is never empty
-    question.transcript.append(Step(stage, sample, "", failure.reason))
+    assert failure is not None  # there is at least one try and one effort
+    question.transcript.append(Step(stage, meter.sample, "", failure.reason))
     raise failure
 
 
+def _takes_no_effort(predict: dspy.Predict) -> bool:
+    engine = getattr(predict.lm or dspy.settings.lm, "engine", None)
+    return "reasoning" in getattr(engine, "refused", ())
+
+
 def _call_once(
-    predict: dspy.Predict,
-    question: Question,
-    meter: CallMeter,
-    effort: str | None,
-    inputs: dict[str, Any],
+    predict: dspy.Predict, question: Question, meter: CallMeter, effort: str | None, inputs: Mapping[str, str]
 ) -> tuple[str, str, tuple[Any, ...]]:
+    """One call: the role's text, its thinking, and DSPy's trace of it."""
     _check_cap(meter.stage, question)
     lm = predict.lm or dspy.settings.lm
     if lm is None:
         raise UserError(
             "no engine is set; use coda_dspy.connect(...) with dspy.configure(lm=...) or dspy.context(lm=...)"
         )
-    engine = getattr(lm, "engine", None)
-    meter.metered = bool(getattr(engine, "metered", False))
-    config = _config(lm, question.budget, meter, effort)
-    if getattr(engine, "takes_seed", False):
-        config["seed"] = config["rollout_id"] % 2**31
-    recorder, trace = _Recorder(), []  # type: ignore[var-annotated]
+    config = _config(lm, question, meter, effort)
+    recorder = _Recorder()
+    trace: list[Any] = []
     callers = [*(dspy.settings.caller_modules or []), recorder]
     before, started = len(meter.entries), time.monotonic()
     try:
         with dspy.context(caller_modules=callers, coda_call=meter, trace=trace):
             prediction = predict(**inputs, config=config)
     except AdapterParseError as error:
-        _settle(meter, before, recorder, started)
-        raise _unreadable(meter, recorder, config) from error
+        _book_reply(lm, meter, before, recorder, started)
+        _check_complete(meter, recorder, config)
+        raise EmptyReply(meter.stage) from error
     except LMError as error:
-        _record_failure(meter, before, error, started)
+        _book_failure(meter, before, error, started)
         raise _translated(meter.stage, error) from error
-    _settle(meter, before, recorder, started)
+    _book_reply(lm, meter, before, recorder, started)
     _check_complete(meter, recorder, config)
     output = next(iter(predict.signature.output_fields))
-    return str(prediction[output]), _thinking(recorder), tuple(trace)
+    return _encodable(prediction[output]), _encodable(_thinking(recorder)), tuple(trace)
 
 
-def _config(lm: Any, budget: Budget, meter: CallMeter, effort: str | None) -> dict[str, Any]:
+def _config(lm: Any, question: Question, meter: CallMeter, effort: str | None) -> dict[str, Any]:
     config: dict[str, Any] = {
         "rollout_id": rollout_id(lm.kwargs.get("rollout_id") or 0, meter.sample),
-        "temperature": budget.temperature[meter.stage],
-        "max_tokens": budget.max_tokens[meter.stage],
+        "temperature": question.budget.temperature[meter.stage],
+        "max_tokens": question.budget.max_tokens[meter.stage],
     }
+    if getattr(getattr(lm, "engine", None), "takes_seed", False):
+        config["seed"] = config["rollout_id"] % 2**31
     if effort is not None:
         config["reasoning_effort"] = effort
     return config
@@ -219,23 +166,28 @@ def _config(lm: Any, budget: Budget, meter: CallMeter, effort: str | None) -> di
 
 def _check_cap(stage: str, question: Question) -> None:
     cap = question.budget.max_total_tokens
+    if cap is None:
+        return
+    if any(entry.finish is not None and entry.tokens is None for entry in question.ledger.entries):
+        raise UserError("max_total_tokens cannot be kept: the engine does not report usage; use none")
     used = question.ledger.known_tokens()
-    if cap is not None and used >= cap:
+    if used >= cap:
         raise OutOfTokens(stage, used, cap)
 
 
-def _settle(meter: CallMeter, before: int, recorder: _Recorder, started: float) -> None:
+def _book_reply(lm: Any, meter: CallMeter, before: int, recorder: _Recorder, started: float) -> None:
     """Write the entry of a reply that no metered engine has seen: a cache hit, or an LM that is not ours."""
     if any(entry.error is None for entry in meter.entries[before:]) or not recorder.history:
         return
     history = recorder.history[-1]
     tokens_in, tokens_out, prefix = _usage(history["response"])
-    cached = meter.metered or (not history["usage"] and tokens_out is not None)
+    metered = getattr(getattr(lm, "engine", None), "metered", False)
+    cached = bool(metered) or (not history["usage"] and tokens_out is not None)
     seconds = time.monotonic() - started
     meter.add(Entry(meter.stage, tokens_in, tokens_out, cached, _finish(history), seconds, tokens_prefix=prefix))
 
 
-def _record_failure(meter: CallMeter, before: int, error: LMError, started: float) -> None:
+def _book_failure(meter: CallMeter, before: int, error: LMError, started: float) -> None:
     if len(meter.entries) == before:
         seconds = time.monotonic() - started
         meter.add(Entry(meter.stage, None, None, False, None, seconds, redact(str(error))))
@@ -264,20 +216,11 @@ def _check_complete(meter: CallMeter, recorder: _Recorder, config: dict[str, Any
         raise Truncated(meter.stage, used, config["max_tokens"])
 
 
-def _unreadable(meter: CallMeter, recorder: _Recorder, config: dict[str, Any]) -> CallFailed:
-    try:
-        _check_complete(meter, recorder, config)
-    except Truncated as error:
-        return error
-    return EmptyReply(meter.stage)
-
-
 def _translated(stage: str, error: LMError) -> Exception:
-    message = redact(str(error))
-    if isinstance(error, FATAL):
+    message = redact(str(error)).strip().splitlines()[0]
+    if isinstance(error, FATAL) or error.status == 404:
         return EngineError(f"the engine refuses to work: {message}")
-    transient = isinstance(error, LMServerError | LMTransportError)
-    return EngineFailed(stage, message, transient)
+    return EngineFailed(stage, message, transient=is_retryable_lm_error(error))
 
 
 def _thinking(recorder: _Recorder) -> str:
@@ -287,3 +230,8 @@ def _thinking(recorder: _Recorder) -> str:
     if isinstance(output, dict):
         return str(output.get("reasoning_content") or "")
     return strip_thinking(str(output))[1]
+
+
+def _encodable(text: object) -> str:
+    """Lone surrogates, which no file and no later prompt can hold, become question marks."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")

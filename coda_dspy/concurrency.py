@@ -12,6 +12,8 @@ from typing import TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
+MOST_THREADS = 64  # of one fan-out; they nest, and engines allow about as many calls in flight
+
 
 def fan_out(fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply `fn` to every item at once and return the results in the order of the items.
@@ -22,10 +24,10 @@ def fan_out(fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
     work = list(items)
     if len(work) <= 1:
         return [fn(item) for item in work]
-    pool = ThreadPoolExecutor(max_workers=len(work), thread_name_prefix="coda")
+    pool = ThreadPoolExecutor(max_workers=min(len(work), MOST_THREADS), thread_name_prefix="coda")
     futures = [pool.submit(contextvars.copy_context().run, fn, item) for item in work]
     try:
         return [future.result() for future in futures]
     finally:
-        # After a failure or Ctrl-C nobody waits for calls that are still in flight.
+        # After a failure or Ctrl-C what has not started is dropped; calls in flight end in their own time.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -1,17 +1,18 @@
 """The conductor: Algorithms 1 and 2 of "The Conductor and the Engine" (arXiv 2509.19762)."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import dspy
 
 from coda_dspy.budget import Budget
-from coda_dspy.calling import Question, open_question, tried
 from coda_dspy.candidate import Candidate, Path
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import EngineError, EngineFailed, UserError
 from coda_dspy.executor import Executor, Solution
 from coda_dspy.planner import Planner
+from coda_dspy.question import Question, current_question, open_question, tried
 from coda_dspy.reflector import Reflector
 from coda_dspy.sampling import Sample
 from coda_dspy.task import Task
@@ -73,11 +74,23 @@ class Conductor(dspy.Module):
             EngineError: The engine cannot be used at all, or never gave a single reply.
         """
         task = Task.of(question, kind, choices)
-        overrides = {"lm": self.lm} if self.lm is not None else {}
-        with dspy.context(**overrides), open_question(task, self.budget, self.adapter) as opened:
+        with dspy.context(**self._engine()), open_question(task, self.budget, self.adapter) as opened:
             outcome = self.solve()
         _extend_trace(outcome)
         return _prediction(opened, outcome)
+
+    async def aforward(
+        self, question: str, kind: str = "math", choices: Sequence[str] | None = None
+    ) -> dspy.Prediction:
+        """The same for `acall`, in a thread of its own."""
+        return await asyncio.to_thread(self.forward, question, kind, choices)
+
+    def _engine(self) -> dict[str, dspy.LM]:
+        """The program's own engine, if it has one, on the rollout that an optimizer may have set."""
+        if self.lm is None:
+            return {}
+        rollout = getattr(dspy.settings.lm, "kwargs", {}).get("rollout_id")
+        return {"lm": self.lm if rollout is None else self.lm.copy(rollout_id=rollout)}
 
     def solve(self) -> Outcome:
         """Answer the question that is open in this context."""
@@ -103,22 +116,35 @@ class Coda(Conductor):
         self.reflector = Reflector()
         self.verifier = Verifier()
 
-    def solve(self, run: int = 0) -> Outcome:
-        """answer = verify(Q, s_1 … s_best_of_n).
+    def solve(self) -> Outcome:
+        """answer = verify(Q, s_1 … s_best_of_n)."""
+        outcome = self.run()
+        return outcome if outcome.chosen is not None else self.last_resort()
+
+    def run(self, number: int = 0) -> Outcome:
+        """One run of Algorithm 1, without a last resort.
 
         Args:
-            run: Which run of Algorithm 1 this is within the question; each run draws samples of its own.
+            number: Which run it is within the question; each run draws samples of its own.
         """
-        path = f"coda-{run}" if run else "coda"
-        spare: list[Candidate] = []  # executions of attempts that came to no synthesis
+        path = f"coda-{number}" if number else "coda"
         approaches = self._approaches(path)
+        spare: dict[int, list[Candidate]] = {}  # executions of attempts that came to no synthesis
         candidates = self._attempts(lambda i: self._attempt(path, i, approaches[i], spare))
-        candidates = candidates or spare or self._last_resort()
+        if not candidates:
+            candidates = [execution for i in sorted(spare) for execution in spare[i]]
         verdict = self.verifier(candidates)
         if verdict is None:
             return Outcome(None, None, (), candidates)
         chosen = verdict.candidate
         return Outcome(chosen, chosen.path, verdict.classes, candidates, chosen.trace + verdict.trace)
+
+    def last_resort(self) -> Outcome:
+        """One direct attempt, when nothing else gave an answer: a question is not left without one."""
+        _refuse_silence(current_question())
+        solution = tried(lambda: self.executor(Sample("last-resort"), "direct"))
+        candidates = [_candidate(solution, "direct", 0)] if solution is not None else []
+        return _elected(candidates, candidates, answer_classes(candidates))
 
     def _attempts(self, attempt: Cast) -> list[Candidate]:
         """The candidates of best_of_n attempts; only a majority can be settled before all of them are in."""
@@ -126,7 +152,7 @@ class Coda(Conductor):
         votes_each = 1 if self.budget.use_reflection else self.budget.n_plans
         return vote(attempt, self.budget.best_of_n, rule, votes_each)
 
-    def _attempt(self, path: str, i: int, approach: str, spare: list[Candidate]) -> list[Candidate]:
+    def _attempt(self, path: str, i: int, approach: str, spare: dict[int, list[Candidate]]) -> list[Candidate]:
         """One attempt: for each j, plan_j = plan(Q) and e_j = execute(Q, plan_j); then s_i = reflect(e_1 … e_n)."""
         branches = fan_out(lambda j: tried(lambda: self._branch(path, i, j, approach)), range(self.budget.n_plans))
         done = [branch for branch in branches if branch is not None]
@@ -135,7 +161,7 @@ class Coda(Conductor):
             return executions
         synthesis = tried(lambda: self.reflector(Sample(path, i), [b.execution for b in done])) if done else None
         if synthesis is None:
-            spare.extend(executions)
+            spare[i] = executions
             return []
         return [_synthesis_candidate(synthesis, executions, i)]
 
@@ -149,15 +175,9 @@ class Coda(Conductor):
 
     def _approaches(self, path: str) -> list[str]:
         """One approach an attempt, where plan diversity asks for them; otherwise none."""
-        number = self.budget.best_of_n
-        wanted = self.budget.plan_diversity and self.budget.use_planner
-        proposed = tried(lambda: self.planner.propose(path, number)) if wanted else None
-        return proposed if proposed is not None else [""] * number
-
-    def _last_resort(self) -> list[Candidate]:
-        """One direct attempt, when no branch of any attempt gave an answer: a question is not left without one."""
-        solution = tried(lambda: self.executor(Sample("last-resort"), "direct"))
-        return [_candidate(solution, "direct", 0)] if solution is not None else []
+        if self.budget.plan_diversity and self.budget.use_planner:
+            return self.planner.propose(path, self.budget.best_of_n)
+        return [""] * self.budget.best_of_n
 
 
 class AdaptiveCoda(Conductor):
@@ -175,35 +195,40 @@ class AdaptiveCoda(Conductor):
     def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
         super().__init__(budget, adapter, lm)
         self.coda = Coda(self.budget, adapter, lm)
-        if not self.budget.num_attempts_baseline + self.budget.num_attempts_coda:
-            raise UserError(
-                "num_attempts_baseline and num_attempts_coda are both 0, so nothing would be tried; raise one of them"
-            )
+        self._check_attempts()
 
     def solve(self) -> Outcome:
         """Steps 1 and 3 of Algorithm 2; S is the list of votes."""
+        self._check_attempts()
         budget = self.budget
         # Step 1: num_attempts_baseline direct executions, all into S.
-        votes = vote(self._direct, budget.num_attempts_baseline, _majority_rule(budget))
+        votes = vote(self._direct, budget.num_attempts_baseline, _rule_of_step_1(budget))
         classes = answer_classes(votes)
         majority = strict_majority(classes, budget.num_attempts_baseline)
         if majority is not None or (budget.early_exit == "beta" and beta_is_sure(classes)):
             return _elected(votes, votes, classes)
         # Step 3: num_attempts_coda runs of Algorithm 1, all into S; then the plurality of S.
-        runs: list[Outcome] = []
-        votes += vote(lambda run: self._coda_run(run, runs), budget.num_attempts_coda, _rule(budget), before=votes)
-        syntheses = [c for outcome in runs for c in outcome.candidates]
-        seen = [vote for vote in votes if not any(vote is c for c in syntheses)]
-        return _elected(votes, seen + syntheses, answer_classes(votes))
+        runs: dict[int, Outcome] = {}
+        cast = vote(lambda run: self._coda_run(run, runs), budget.num_attempts_coda, _rule(budget), before=votes)
+        if not votes + cast:
+            return self.coda.last_resort()
+        syntheses = [candidate for run in sorted(runs) for candidate in runs[run].candidates]
+        return _elected(votes + cast, votes + syntheses, answer_classes(votes + cast))
+
+    def _check_attempts(self) -> None:
+        if not self.budget.num_attempts_baseline + self.budget.num_attempts_coda:
+            raise UserError(
+                "num_attempts_baseline and num_attempts_coda are both 0, so nothing would be tried; raise one of them"
+            )
 
     def _direct(self, attempt: int) -> list[Candidate]:
         solution = tried(lambda: self.coda.executor(Sample("direct", attempt), "direct"))
         return [_candidate(solution, "direct", attempt)] if solution is not None else []
 
-    def _coda_run(self, run: int, runs: list[Outcome]) -> list[Candidate]:
-        outcome = self.coda.solve(run)
-        runs.append(outcome)
-        return [outcome.chosen] if outcome.chosen is not None else []
+    def _coda_run(self, run: int, runs: dict[int, Outcome]) -> list[Candidate]:
+        runs[run] = self.coda.run(run)
+        chosen = runs[run].chosen
+        return [chosen] if chosen is not None else []
 
 
 class _Branch(NamedTuple):
@@ -241,11 +266,16 @@ def _rule(budget: Budget) -> IsSettled | None:
     return {"off": None, "lossless": plurality_is_settled, "beta": beta_is_settled}[budget.early_exit]
 
 
-def _majority_rule(budget: Budget) -> IsSettled | None:
-    """Step 1 ends as soon as one class holds a strict majority of all its attempts; else every vote is needed in S."""
-    if budget.early_exit != "lossless":
-        return _rule(budget)
-    return lambda classes, remaining: strict_majority(classes, budget.num_attempts_baseline) is not None
+def _rule_of_step_1(budget: Budget) -> IsSettled | None:
+    """Step 1 ends with a strict majority of all its attempts; without one, every vote is needed in S for step 3."""
+
+    def is_settled(classes: Sequence[AnswerClass], remaining: int) -> bool:
+        majority = strict_majority(classes, budget.num_attempts_baseline) is not None
+        return majority or (budget.early_exit == "beta" and beta_is_sure(classes))
+
+    if budget.early_exit == "off":
+        return None
+    return is_settled if budget.num_attempts_coda else _rule(budget)
 
 
 def _elected(votes: list[Candidate], candidates: list[Candidate], classes: Sequence[AnswerClass]) -> Outcome:
@@ -307,6 +337,6 @@ def _refuse_silence(question: Question) -> None:
     """An engine that never gave one reply is not a hard question: the run has to stop, not to count wrong answers."""
     entries = question.ledger.entries
     if entries and all(entry.error is not None for entry in entries):
-        last = next((f for f in reversed(question.failures) if isinstance(f, EngineFailed)), None)
-        if last is not None:
-            raise EngineError(f"the engine gave no reply in {len(entries)} tries. Last reason: {last.reason}")
+        lost = [f for f in question.failures if isinstance(f, EngineFailed) and f.transient]
+        if lost:
+            raise EngineError(f"the engine gave no reply in {len(entries)} tries. Last reason: {lost[-1].reason}")

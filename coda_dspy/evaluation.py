@@ -4,6 +4,7 @@ Not `dspy.Evaluate`: its 120 s rule starts slow questions again, and it keeps no
 """
 
 import contextvars
+import hashlib
 import json
 import os
 import threading
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import dspy
 
 from coda_dspy import answers
-from coda_dspy.errors import CodaError, EngineError, UserError
+from coda_dspy.errors import CallFailed, UserError
 from coda_dspy.ledger import Ledger
 from coda_dspy.task import Task
 
@@ -45,6 +46,7 @@ class Result:
         solution: The text that gave the answer.
         path: `direct`, `code` or `coda`; `None` without an answer.
         tokens: Tokens in and out, calls answered by the cache included; `None` where unknown.
+        known_tokens: The same of those calls whose usage is known: a lower bound.
         billed_tokens: The same without calls answered by the cache.
         calls: Number of calls to the engine.
         billed_calls: The same without calls answered by the cache.
@@ -54,6 +56,7 @@ class Result:
         failures: Why steps gave nothing.
         error: Why the question failed as a whole; it counts as wrong.
         session: Which process answered it (see `new_session`).
+        asked: Fingerprint of the question, the engine and the program (see `fingerprint`).
     """
 
     id: str
@@ -63,6 +66,7 @@ class Result:
     solution: str = ""
     path: str | None = None
     tokens: int | None = None
+    known_tokens: int = 0
     billed_tokens: int | None = None
     calls: int = 0
     billed_calls: int = 0
@@ -72,17 +76,19 @@ class Result:
     failures: list[str] = field(default_factory=list)
     error: str | None = None
     session: str = ""
+    asked: str = ""
 
 
 class JsonLines:
     """An append-only file with one JSON object a line, each on the disk before `append` returns.
 
-    A line that a crash has torn is dropped when the file is opened again; every other line is kept.
+    A line that a crash has torn is passed over, and dropped before the first new one; every other line is kept.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
+        self._whole = False
 
     def read(self) -> list[dict[str, Any]]:
         """All whole lines.
@@ -92,10 +98,7 @@ class JsonLines:
         """
         if not self.path.exists():
             return []
-        content = self.path.read_bytes()
-        whole, _, torn = content.rpartition(b"\n")
-        if torn:
-            self._truncate(len(content) - len(torn))
+        whole, _, _ = self.path.read_bytes().rpartition(b"\n")
         return [self._parse(number, line) for number, line in enumerate(whole.splitlines(), 1) if line.strip()]
 
     def append(self, row: dict[str, Any]) -> None:
@@ -104,11 +107,12 @@ class JsonLines:
         Raises:
             UserError: The disk is full, or the file cannot be written.
         """
-        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        line = json.dumps(row).encode() + b"\n"
         with self._lock:
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("ab") as file:
+                with self.path.open("a+b") as file:
+                    self._drop_torn_line(file)
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
@@ -118,9 +122,14 @@ class JsonLines:
                     "make room and run the same command again"
                 ) from error
 
-    def _truncate(self, length: int) -> None:
-        with self.path.open("r+b") as file:
-            file.truncate(length)
+    def _drop_torn_line(self, file: BinaryIO) -> None:
+        """Once, before the first line of this process: what a crash left behind the last line break goes."""
+        if not self._whole:
+            file.seek(0)
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+            self._whole = True
 
     def _parse(self, number: int, line: bytes) -> dict[str, Any]:
         try:
@@ -165,8 +174,9 @@ def evaluate(
 
     Raises:
         EngineError: The engine cannot be used at all. What was finished before is in `store`.
+        UserError: `store` holds answers of another program, engine or question; or the disk is full.
     """
-    done = {row["id"]: Result(**row) for row in store.read()} if store is not None else {}
+    done = _finished(store, questions, program) if store is not None else {}
     for question in questions:
         if question.id in done and on_result is not None:
             on_result(done[question.id])
@@ -179,7 +189,7 @@ def evaluate(
         if on_result is not None:
             on_result(result)
 
-    _run_all(lambda q: answer_one(program, q, session), missing, workers, finished, keep_going)
+    _run_all(lambda question: answer_one(program, question, session), missing, workers, finished, keep_going)
     return [done[question.id] for question in questions if question.id in done]
 
 
@@ -187,17 +197,16 @@ def answer_one(program: dspy.Module, question: Gradable, session: str = "") -> R
     """Answer and grade one question; a failure of that question alone is part of its result.
 
     Raises:
-        EngineError: The engine cannot be used at all.
+        UserError: The engine cannot be used at all, or the machine lacks something that every question needs.
     """
     started = time.monotonic()
     task = question.task
+    asked = fingerprint(question, program)
     try:
         prediction = program(question=task.question, kind=task.kind, choices=task.choices)
-    except EngineError:
-        raise
-    except CodaError as error:
+    except CallFailed as error:
         gold, correct = question.answer or None, False if question.answer else None
-        return Result(question.id, None, gold, correct, error=str(error), session=session)
+        return Result(question.id, None, gold, correct, error=str(error), session=session, asked=asked)
     ledger: Ledger = prediction.ledger
     return Result(
         id=question.id,
@@ -207,6 +216,7 @@ def answer_one(program: dspy.Module, question: Gradable, session: str = "") -> R
         solution=prediction.solution,
         path=prediction.path,
         tokens=ledger.tokens(),
+        known_tokens=ledger.known_tokens(),
         billed_tokens=ledger.tokens(billed=True),
         calls=ledger.calls(),
         billed_calls=ledger.calls(billed=True),
@@ -215,7 +225,33 @@ def answer_one(program: dspy.Module, question: Gradable, session: str = "") -> R
         votes=prediction.votes,
         failures=prediction.failures,
         session=session,
+        asked=asked,
     )
+
+
+def fingerprint(question: Gradable, program: dspy.Module) -> str:
+    """What an answer depends on: the question, the program's prompts and budget, the engine and its settings."""
+    lm = getattr(program, "lm", None) or dspy.settings.lm
+    engine = [str(getattr(lm, "model", None)), {k: v for k, v in getattr(lm, "kwargs", {}).items() if v is not None}]
+    adapter = getattr(program, "adapter", None)
+    content = [question.task.text, question.task.kind, type(program).__name__, adapter, program.dump_state(), engine]
+    return hashlib.blake2b(json.dumps(content, default=str).encode(), digest_size=8).hexdigest()
+
+
+def _finished(store: JsonLines, questions: Sequence[Gradable], program: dspy.Module) -> dict[str, Result]:
+    """The results that are there already, if they are of this very program."""
+    rows = store.read()
+    try:
+        done = {row["id"]: Result(**row) for row in rows}
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{store.path} holds something else than results; give another file") from error
+    for question in questions:
+        if question.id in done and done[question.id].asked != fingerprint(question, program):
+            raise UserError(
+                f"{store.path} holds an answer to {question.id!r} of another question, engine, profile or budget; "
+                "give another file, or remove this one"
+            )
+    return done
 
 
 def _run_all(
@@ -239,5 +275,5 @@ def _run_all(
             for future in landed:
                 finished(future.result())
     finally:
-        # After Ctrl-C, a full disk or a dead engine nothing new starts, and nobody waits for calls in flight.
+        # After Ctrl-C, a full disk or a dead engine nothing new starts; calls in flight end in their own time.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import dspy
 
 from coda_dspy import answers
-from coda_dspy.calling import Reply, ask, current_question
+from coda_dspy.calling import Reply, ask
 from coda_dspy.errors import NoAnswer
+from coda_dspy.question import current_question
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import Execute, Refine, Solve
 
@@ -43,12 +44,12 @@ class Executor(dspy.Module):
                 (`NoAnswer`), also after `refine_rounds` rounds of feedback.
         """
         task = current_question().task
-        ending = answers.wanted(task)
+        inputs = {"question": task.text, "ending": answers.wanted(task)}
         place = sample._replace(step=stage)
         if plan is None:
-            reply = ask(self.direct, stage, place, question=task.text, ending=ending)
+            reply = ask(self.direct, stage, place, inputs)
         else:
-            reply = ask(self.execute, stage, place, question=task.text, plan=plan, ending=ending)
+            reply = ask(self.execute, stage, place, {**inputs, "plan": plan})
         return self._refined(sample, stage, reply)
 
     def _refined(self, sample: Sample, stage: str, reply: Reply) -> Solution:
@@ -61,6 +62,7 @@ class Executor(dspy.Module):
                 return Solution(answer, reply)
             if step < question.budget.refine_rounds:
                 place = sample._replace(step=f"refine-{step}")
-                inputs = {"attempt": reply.text, "feedback": NO_ANSWER, "ending": answers.wanted(task)}
-                reply = ask(self.refine, "refine", place, question=task.text, **inputs).after(reply)
+                inputs = {"question": task.text, "attempt": reply.text, "feedback": NO_ANSWER}
+                inputs["ending"] = answers.wanted(task)
+                reply = ask(self.refine, "refine", place, inputs).after(reply)
         raise NoAnswer(stage)

@@ -1,9 +1,11 @@
 """The planner: maps out ways to solve a problem (Algorithm 1, `plan(Q)`)."""
 
+from functools import partial
+
 import dspy
 
-from coda_dspy.calling import Reply, ask, current_question
-from coda_dspy.errors import EmptyReply, Truncated
+from coda_dspy.calling import Reply, ask
+from coda_dspy.question import current_question, tried
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import Plan, ProposeApproach
 
@@ -26,26 +28,22 @@ class Planner(dspy.Module):
             CallFailed: Every try failed; this is the last one's failure.
         """
         question = current_question()
+        place = sample._replace(step="plan")
         tries = question.budget.max_plan_tries
-        for retry in range(tries):
-            place = sample._replace(step="plan", retry=retry)
-            try:
-                return ask(self.plan, "plan", place, question=question.task.text, approach=approach)
-            except (Truncated, EmptyReply):
-                if retry == tries - 1:
-                    raise
-        raise AssertionError("max_plan_tries is at least 1")
+        return ask(self.plan, "plan", place, {"question": question.task.text, "approach": approach}, tries)
 
     def propose(self, path: str, number: int) -> list[str]:
-        """`number` different approaches, one an attempt (plan diversity).
+        """`number` different approaches, one an attempt (plan diversity); "" where a proposal failed.
 
         They are asked for one after the other, each with the earlier ones in view: the first approaches are then the
         same whatever their number, as nested sampling needs it.
         """
-        question = current_question().task.text
         approaches: list[str] = []
         for attempt in range(number):
-            earlier = "\n".join(f"- {approach}" for approach in approaches)
-            place = Sample(path, attempt, step="approach")
-            approaches.append(ask(self.approach, "approach", place, question=question, earlier=earlier).text)
+            reply = tried(partial(self._propose, Sample(path, attempt, step="approach"), approaches))
+            approaches.append(reply.text if reply is not None else "")
         return approaches
+
+    def _propose(self, place: Sample, earlier: list[str]) -> Reply:
+        seen = "\n".join(f"- {approach}" for approach in earlier if approach)
+        return ask(self.approach, "approach", place, {"question": current_question().task.text, "earlier": seen})

@@ -14,12 +14,13 @@ import dspy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from coda_dspy.adapter import adapter_named
-from coda_dspy.budget import Budget
+from coda_dspy.budget import FIELDS, Budget
 from coda_dspy.conductor import AdaptiveCoda, Coda, Conductor
-from coda_dspy.engines import connect
+from coda_dspy.engines import connect, redact
+from coda_dspy.engines.connect import check_decoding
 from coda_dspy.errors import UserError
 
-VERSION = 1
+VERSION: Literal[1] = 1
 Algorithm = Literal["adaptive", "coda", "direct"]
 
 
@@ -51,8 +52,8 @@ class Profile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["coda-dspy-profile"] = "coda-dspy-profile"
-    version: Literal[1] = 1
+    format: Literal["coda-dspy-profile"]
+    version: Literal[1]
     engine: str
     algorithm: Algorithm = "adaptive"
     adapter: str = "plain"
@@ -72,7 +73,10 @@ class Profile(BaseModel):
             engine: The engine's name.
             fields: Any of `algorithm`, `decoding`, `scores`, `data`.
         """
+        check_decoding(fields.get("decoding", {}))
         return cls(
+            format="coda-dspy-profile",
+            version=VERSION,
             engine=engine,
             adapter=program.adapter or "plain",
             budget=program.budget.dump_state(),
@@ -127,6 +131,9 @@ class Profile(BaseModel):
             UserError: The profile names a predictor or a budget field that does not exist, or lacks a predictor.
         """
         adapter_named(self.adapter)
+        missing = [name for name in FIELDS if name not in self.budget]
+        if missing:
+            raise UserError(f"profile of {self.engine}: budget.{missing[0]} is missing; tune again")
         program = AdaptiveCoda(Budget(**self.budget), adapter=self.adapter, lm=lm)
         predictors = dict(program.named_predictors())
         for name in sorted(set(predictors) ^ set(self.prompts)):
@@ -143,7 +150,7 @@ class Profile(BaseModel):
             UserError: The file cannot be written (no permission, disk full).
         """
         text = json.dumps(self.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        write_atomically(Path(path), text)
+        write_atomically(Path(path), redact(text))
 
 
 def load(profile: str | os.PathLike[str], engine: Any = None, api_base: str | None = None) -> Conductor:
@@ -173,7 +180,7 @@ def load(profile: str | os.PathLike[str], engine: Any = None, api_base: str | No
 def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
     """The program that runs one of the algorithms with the prompts and the budget of an `AdaptiveCoda`.
 
-    `direct` is the engine asked once, greedily: the path that easy questions take.
+    `direct` is the engine asked once, greedily: the path that easy questions take. It changes the program's budget.
 
     Raises:
         UserError: There is no algorithm of that name.
@@ -205,11 +212,21 @@ def write_atomically(path: Path, text: str) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        Path(temporary).chmod(_mode_of(path))
         Path(temporary).replace(path)
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror}; what was there before is unchanged") from error
+
+
+def _mode_of(path: Path) -> int:
+    """The permissions of the file that is replaced, or those that a new file gets (temporary files are private)."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def _prompt_of(predict: dspy.Predict) -> Prompt:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import dspy
 
 from coda_dspy import answers
-from coda_dspy.calling import ask, current_question
+from coda_dspy.calling import ask
 from coda_dspy.errors import NoAnswer
 from coda_dspy.executor import Solution
+from coda_dspy.question import current_question
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import Reflect
 
@@ -27,14 +28,8 @@ class Reflector(dspy.Module):
         """
         task = current_question().task
         texts = [f"Solution {number}:\n{e.reply.text}" for number, e in enumerate(executions, start=1)]
-        reply = ask(
-            self.reflect,
-            "reflect",
-            sample._replace(step="reflect"),
-            question=task.text,
-            solutions="\n\n".join(texts),
-            ending=answers.wanted(task),
-        )
+        inputs = {"question": task.text, "solutions": "\n\n".join(texts), "ending": answers.wanted(task)}
+        reply = ask(self.reflect, "reflect", sample._replace(step="reflect"), inputs)
         answer = answers.extract(task, reply.text)
         if answer is None:
             raise NoAnswer("reflect")

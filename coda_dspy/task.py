@@ -49,6 +49,8 @@ class Task:
     @classmethod
     def of(cls, question: str, kind: str = "math", choices: Sequence[str] | None = None) -> "Task":
         """Build a task from loose arguments, as programs and files give them."""
+        if isinstance(choices, str):
+            raise UserError("choices is a text; give a list of 2 to 10 options")
         return cls(question, kind, tuple(choices) if choices is not None else None)
 
     @property

@@ -13,17 +13,18 @@ from typing import NamedTuple
 import dspy
 
 from coda_dspy import answers
-from coda_dspy.calling import Reply, ask, current_question, tried
+from coda_dspy.calling import Reply, ask
 from coda_dspy.candidate import Candidate
 from coda_dspy.concurrency import fan_out
+from coda_dspy.question import current_question, tried
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import CompareSolutions, RateSolution
 from coda_dspy.voting import AnswerClass, classify, plurality
 
 RATING_ENDING = "End with one line: Rating: <a number from 0 to 10>"
 CHOICE_ENDING = "End with one line: Better: 1 or Better: 2"
-_RATING = re.compile(r"rating\W{0,6}(\d+(?:\.\d+)?)", re.IGNORECASE)
-_CHOICE = re.compile(r"better\W{0,6}(?:solution\W{0,3})?([12])\b", re.IGNORECASE)
+_RATING = re.compile(r"\brating\s*(?:\([^)\n]*\))?[\s:=*\[]{0,6}(-?\d+(?:\.\d+)?)", re.IGNORECASE)
+_CHOICE = re.compile(r"\bbetter[\s:=*\[]{0,6}(?:solution\s*)?([12])\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,16 +33,12 @@ class Verdict:
 
     Args:
         candidate: The chosen candidate: the first member of the chosen class.
-        chosen: The chosen class.
         classes: All classes, in the order of their first vote.
-        scores: Rating, or pairwise points, by class; empty for a majority.
         trace: DSPy trace entries of the judge's calls.
     """
 
     candidate: Candidate
-    chosen: AnswerClass
     classes: tuple[AnswerClass, ...]
-    scores: tuple[float, ...] = ()
     trace: tuple[object, ...] = ()
 
 
@@ -70,8 +67,8 @@ class Verifier(dspy.Module):
     def forward(self, candidates: Sequence[Candidate]) -> Verdict | None:
         """The verdict on all candidates; `None` if there are none.
 
-        Judges are asked only where candidates disagree. Ties, and answers that a judge has no readable opinion on, go
-        by votes, and then by the earlier first vote.
+        Judges are asked only where candidates disagree. Ties go by votes, and then by the earlier first vote; so does
+        everything where the judge's opinion on a class cannot be read, for no opinion is not a bad one.
         """
         ballot = _Ballot(candidates, answer_classes(candidates))
         if not ballot.classes:
@@ -90,13 +87,15 @@ class Verifier(dspy.Module):
         finalists = [c for c, score in zip(ballot.classes, scores, strict=True) if score == best]
         chosen = plurality(finalists)
         assert chosen is not None  # there is at least one class
-        shown = tuple(scores) if any(scores) else ()
-        return Verdict(ballot.candidates[chosen.members[0]], chosen, tuple(ballot.classes), shown, trace)
+        return Verdict(ballot.candidates[chosen.members[0]], tuple(ballot.classes), trace)
 
     def _ratings(self, ballot: _Ballot) -> tuple[list[float], tuple[object, ...]]:
-        """Absolute: one rating a class, the last one that the verdict states; unreadable ones count as 0."""
+        """Absolute: one rating a class, the last one that the verdict states."""
         replies = fan_out(lambda i: self._judged(self.rate, i, solution=ballot.text(i)), range(len(ballot.classes)))
-        return [_last_number(_RATING, reply) for reply in replies], _traces(replies)
+        ratings = [_last_number(_RATING, reply) for reply in replies]
+        if any(rating is None or not 0 <= rating <= 10 for rating in ratings):
+            return [0.0] * len(ratings), _traces(replies)
+        return [rating for rating in ratings if rating is not None], _traces(replies)
 
     def _points(self, ballot: _Ballot) -> tuple[list[float], tuple[object, ...]]:
         """Pairwise in both orders: a point for each order won, none for an unreadable verdict."""
@@ -104,9 +103,9 @@ class Verifier(dspy.Module):
         replies = fan_out(lambda pair: self._compared(ballot, *pair), pairs)
         points = [0.0] * len(ballot.classes)
         for pair, reply in zip(pairs, replies, strict=True):
-            choice = int(_last_number(_CHOICE, reply))
-            if choice:
-                points[pair[choice - 1]] += 1
+            choice = _last_number(_CHOICE, reply)
+            if choice is not None:
+                points[pair[int(choice) - 1]] += 1
         return points, _traces(replies)
 
     def _compared(self, ballot: _Ballot, first: int, second: int) -> Reply | None:
@@ -116,12 +115,12 @@ class Verifier(dspy.Module):
     def _judged(self, predict: dspy.Predict, attempt: int, plan: int = 0, **texts: str) -> Reply | None:
         inputs = {"question": current_question().task.text, **texts}
         inputs["ending"] = RATING_ENDING if predict is self.rate else CHOICE_ENDING
-        return tried(lambda: ask(predict, "judge", Sample("verdict", attempt, plan, "judge"), **inputs))
+        return tried(lambda: ask(predict, "judge", Sample("verdict", attempt, plan, "judge"), inputs))
 
 
-def _last_number(pattern: re.Pattern[str], reply: Reply | None) -> float:
+def _last_number(pattern: re.Pattern[str], reply: Reply | None) -> float | None:
     stated = pattern.findall(reply.text) if reply is not None else []
-    return float(stated[-1]) if stated else 0.0
+    return float(stated[-1]) if stated else None
 
 
 def _traces(replies: Sequence[Reply | None]) -> tuple[object, ...]:

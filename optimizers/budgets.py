@@ -17,6 +17,7 @@ from coda_dspy.evaluation import Result
 from .statistics import Accuracy, accuracy, mean_tokens
 
 MOST_TRIALS_TO_ENUMERATE = 64
+ASKS_A_TRIAL = 4
 
 
 class Space(NamedTuple):
@@ -108,6 +109,8 @@ class Trial:
 class BudgetSearch:
     """Ask-and-tell search that goes on where an earlier process stopped.
 
+    A space of up to 64 budgets is enumerated, from cheap to dear; a larger one is sampled by TPE.
+
     Args:
         space: What to search.
         storage: Optuna's journal file.
@@ -118,6 +121,12 @@ class BudgetSearch:
         self.space = space
         self._points = space.points()
         self._study = _open_study(storage, self._sampler(seed))
+
+    @property
+    def _failed(self) -> Any:
+        import optuna
+
+        return optuna.trial.TrialState.FAIL
 
     def _sampler(self, seed: int) -> Any:
         import optuna
@@ -130,7 +139,7 @@ class BudgetSearch:
 
     def run(
         self,
-        measure: Callable[[dict[str, int]], Sequence[Result]],
+        measure: Callable[[dict[str, int]], Sequence[Result] | None],
         max_trials: int,
         keep_going: Callable[[], bool] = lambda: True,
         on_trial: Callable[[Trial], None] = lambda trial: None,
@@ -138,7 +147,7 @@ class BudgetSearch:
         """Measure budgets until the space or `max_trials` is exhausted, or `keep_going` says no.
 
         Args:
-            measure: Results of one point on the validation questions.
+            measure: Results of one point on the validation questions; `None` where the time did not suffice.
             max_trials: The most trials, earlier processes' included.
             keep_going: Asked before each trial but the first.
             on_trial: Called with each trial as it ends, also for those of an earlier process.
@@ -153,10 +162,16 @@ class BudgetSearch:
         for trial in trials.values():
             on_trial(trial)
         limit = min(max_trials, len(self._points))
-        while len(trials) < limit and (not trials or keep_going()):
+        for _ in range(ASKS_A_TRIAL * limit):  # a sampler may suggest a point again
+            if len(trials) >= limit or (trials and not keep_going()):
+                break
             asked = self._ask(trials)
             point = self.space.suggest(asked)
-            trial = _measured(point, measure(point))
+            results = measure(point)
+            if results is None:
+                self._study.tell(asked, state=self._failed)
+                break
+            trial = _measured(point, results)
             trials.setdefault(point_name(point), trial)
             on_trial(trial)
             self._tell(asked, trial)

@@ -10,7 +10,7 @@ import dspy
 from filelock import FileLock, Timeout
 
 from coda_dspy.errors import UserError
-from coda_dspy.evaluation import JsonLines, Result
+from coda_dspy.evaluation import JsonLines
 from coda_dspy.profile import write_atomically
 
 
@@ -40,10 +40,6 @@ class RunFolder:
     def store(self, phase: str) -> JsonLines:
         """The results of one phase."""
         return JsonLines(self.path / "results" / f"{phase.replace(', ', '-').replace(' ', '-')}.jsonl")
-
-    def results(self, phase: str) -> list[Result]:
-        """What one phase has come to so far."""
-        return [Result(**row) for row in self.store(phase).read()]
 
     def sizes(self) -> dict[str, int]:
         """Numbers of questions that were decided on, by part."""

@@ -29,7 +29,7 @@ class TuneLog:
             return
         plan = {f"plan.{name}": value for name, value in described["plan"].items() if name != "budget"}
         budget = {f"budget.{name}": value for name, value in described["plan"]["budget"].items()}
-        engine = {"engine": described["engine"], "adapter": described["adapter"]}
+        engine = {"engine": described["engine"], "adapter": described["adapter"], **described["settings"]}
         self._tracker.params({**engine, **described["data"], **plan, **budget})
 
     def compiling(self, algorithm: str, max_demos: int, before: Sequence[Result], after: Sequence[Result]) -> None:

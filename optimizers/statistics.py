@@ -75,9 +75,13 @@ def paired_difference(first: Sequence[Result], second: Sequence[Result], seed: i
 
 
 def mean_tokens(results: Sequence[Result]) -> float | None:
-    """Tokens a question; `None` where the engine did not report the usage of every call."""
-    counts = [result.tokens for result in results]
-    return None if None in counts else sum(c for c in counts if c is not None) / len(counts)
+    """Tokens a question; `None` where the engine reports no usage.
+
+    A call whose connection was lost has no usage; where that is all that is missing, the mean is a lower bound.
+    """
+    if any(result.answer is not None and not result.known_tokens for result in results):
+        return None
+    return sum(result.known_tokens for result in results) / len(results)
 
 
 def mean_seconds(results: Sequence[Result]) -> float:

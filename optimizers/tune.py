@@ -4,8 +4,10 @@ Everything that a question cost is kept in the run's folder. The same command go
 are read back, and the calls of an unfinished one come from DSPy's cache, which lies in the folder too.
 """
 
+import hashlib
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,7 +91,8 @@ def tune(
     with locked(folder), own_cache(folder / "cache"):
         log = TuneLog(tracker)
         run = _Tune(lm, questions, plan, RunFolder(folder), data, workers, log, watcher or _Silent(), adapter)
-        run.deadline = None if plan.minutes is None else (started or time.monotonic()) + 60 * plan.minutes
+        begun = time.monotonic() if started is None else started
+        run.deadline = None if plan.minutes is None else begun + 60 * plan.minutes
         with dspy.context(lm=lm):
             return run.report(dict(decoding or {}))
 
@@ -98,6 +101,7 @@ class _Tune:
     """One tune: its parts share the folder, the engine and the clock."""
 
     deadline: float | None = None
+    asked: Sequence[Result] = ()  # the first results on the validation questions: how many tokens a call takes
     generated = 0  # tokens of this process, and the seconds in which it generated them
     busy = 0.0
 
@@ -122,8 +126,10 @@ class _Tune:
         self.notes: list[str] = []
         sizes = {"train": plan.train, "validation": plan.validation, "test": plan.test}
         self.data = {"name": data, "hash": fingerprint(questions), "seed": plan.seed, **sizes}
+        settings = {name: value for name, value in lm.kwargs.items() if value is not None}
         described = {
             "engine": str(lm.model),
+            "settings": settings,
             "adapter": adapter,
             "data": self.data,
             "plan": plan.describe(),
@@ -156,14 +162,23 @@ class _Tune:
         return program
 
     def _with_demos(self, program: AdaptiveCoda, algorithm: str) -> AdaptiveCoda:
-        before = self._evaluate(f"{algorithm}, prompts as written", _small(program, algorithm), self.parts.validation)
+        as_written = _small(program, algorithm)
+        # Whatever it takes: the figure that everything else is compared with, and the speed of the engine.
+        before = self._evaluate(f"{algorithm}, prompts as written", as_written, self.parts.validation, inf)
+        self.asked = self.asked or before
         # Side by side first: the optimizer asks one question after the other, and then finds every call in the cache.
-        self._evaluate(f"{algorithm}, training questions", _small(program, algorithm), self.parts.train)
-        compiled = compile_prompts(_small(program, algorithm), self.parts.train, self.plan.max_demos)
+        trained = self._evaluate(f"{algorithm}, training questions", as_written, self.parts.train)
+        if len(trained) < len(self.parts.train):
+            self.notes.append(f"{algorithm}: the time limit left no time for demonstrations")
+            return program
+        compiled = compile_prompts(as_written, self.parts.train, self.plan.max_demos)
         if not demo_count(compiled):
             self.notes.append(f"{algorithm}: no training question was answered right, so there are no demonstrations")
             return program
         after = self._evaluate(f"{algorithm}, prompts with demonstrations", compiled, self.parts.validation)
+        if len(after) < len(before):
+            self.notes.append(f"{algorithm}: the time limit left no time to try the demonstrations")
+            return program
         gain = paired_difference(before, after)
         self.log.compiling(algorithm, self.plan.max_demos, before, after)
         if gain.value <= 0:
@@ -178,8 +193,12 @@ class _Tune:
         search = BudgetSearch(self.plan.space, self.folder.path / "study.log", self.plan.seed)
         seen: list[Trial] = []
 
-        def measure(point: dict[str, int]) -> list[Result]:
-            results = self._evaluate(f"budget {point_name(point)}", self._at(program, point), questions)
+        def measure(point: dict[str, int]) -> list[Result] | None:
+            # The first budget is measured whatever it takes: there has to be one to choose.
+            ends = SEARCH_ENDS if seen else inf
+            results = self._evaluate(f"budget {point_name(point)}", self._at(program, point), questions, ends)
+            if len(results) < len(questions):
+                return None
             self.log.trial(point, results)
             return results
 
@@ -203,8 +222,7 @@ class _Tune:
         """How many validation questions the search can afford, were every one of them to take the dearest budget."""
         space = self.plan.space
         calls = max(space.num_attempts_baseline) + max(space.best_of_n) * (2 * max(space.n_plans) + 1)
-        asked = self.folder.results("direct, prompts as written")
-        tokens = mean_tokens(asked) if asked else None
+        tokens = mean_tokens(self.asked) if self.asked else None
         return self._fitting("validation", self.plan.validation, calls * tokens if tokens else None, SEARCH_ENDS)
 
     # -- test ----------------------------------------------------------------------------------------------------
@@ -225,8 +243,10 @@ class _Tune:
                     self.notes.append(f"the time limit left {len(test) - start} of {len(test)} test questions out")
                     break
                 group = test[start : start + self.workers]
-                plain += self._run("test-plain", plain_program, group)
-                tuned += self._run("test-tuned", program, group)
+                plain += self._run("test", plain_program, group)
+                tuned += self._run("test", program, group)
+        if _key(plain_program) == _key(program):
+            self.notes.append("the plain engine was chosen: both rows are one and the same measurement")
         return plain, tuned
 
     # -- shared --------------------------------------------------------------------------------------------------
@@ -247,20 +267,29 @@ class _Tune:
             self.notes.append(f"the time limit leaves {size} of {most} {part} questions")
         return size
 
-    def _evaluate(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> list[Result]:
+    def _evaluate(
+        self, phase: str, program: Conductor, questions: Sequence[Gradable], ends: float = SEARCH_ENDS
+    ) -> list[Result]:
         self.watcher.phase(phase, len(questions))
-        return self._run(phase, program, questions)
+        return self._run(phase, program, questions, lambda: self._seconds_to(ends) > 0)
 
-    def _run(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> list[Result]:
+    def _run(
+        self,
+        phase: str,
+        program: Conductor,
+        questions: Sequence[Gradable],
+        keep_going: Callable[[], bool] = lambda: True,
+    ) -> list[Result]:
         started = time.monotonic()
         try:
             return evaluate(
                 program,
                 questions,
-                store=self.folder.store(phase),
+                store=self.folder.store(f"{phase} {_key(program)}"),
                 workers=self.workers,
                 session=self.session,
                 on_result=self._on_result,
+                keep_going=keep_going,
             )
         finally:
             self.busy += time.monotonic() - started
@@ -269,6 +298,12 @@ class _Tune:
         if result.session == self.session:
             self.generated += result.billed_tokens or 0
         self.watcher.result(result)
+
+
+def _key(program: Conductor) -> str:
+    """Names a program by its prompts and its budget: results of another one must never be taken for its own."""
+    content = json.dumps([type(program).__name__, program.dump_state()], sort_keys=True, default=str)
+    return hashlib.blake2b(content.encode(), digest_size=4).hexdigest()
 
 
 def _small(program: AdaptiveCoda, algorithm: str) -> Conductor:

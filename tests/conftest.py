@@ -5,6 +5,11 @@ from pathlib import Path
 
 import dspy
 import pytest
+from hypothesis import settings
+
+# A loaded machine must not fail a property: what has to be fast is measured in benchmarks.
+settings.register_profile("coda", deadline=None)
+settings.load_profile("coda")
 
 
 @pytest.fixture(autouse=True)

@@ -3,17 +3,23 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import dspy
 
 from coda_dspy.engines.metered import AsyncMeteredEngine, MeteredEngine
-from coda_dspy.engines.secrets import remember_secret
-from coda_dspy.errors import EngineError
+from coda_dspy.engines.secrets import remember_password_of, remember_secret
+from coda_dspy.errors import EngineError, UserError
 
 LOCAL = "local/"
 _LM_SETTINGS = ("temperature", "max_tokens", "top_p", "stop", "seed", "cache", "num_retries")
+# These would carry a key or an address into the profile, or take the call out of the conductor's hands.
+_NO_DECODING = re.compile(
+    r"key|token$|secret|password|header|auth|api_|base_url|^(n|stream|model|messages|rollout_id)$"
+)
 
 
 def connect(
@@ -54,14 +60,32 @@ def connect(
         EngineError: The name means nothing to anyone.
         UserError: The weights of a local engine are missing and cannot be fetched.
     """
+    check_decoding(decoding)
+    if max_concurrency < 1:
+        raise EngineError(f"max_concurrency is {max_concurrency}; it has to be at least 1")
     settings = {name: decoding.pop(name) for name in _LM_SETTINGS if name in decoding}
     settings.setdefault("num_retries", 4)
     remember_secret(api_key)
+    remember_password_of(api_base)
     if not isinstance(engine, str):
         return _custom(engine, decoding, max_concurrency, settings)
     if engine.startswith(LOCAL):
         return _local(engine, decoding, max_concurrency, progress, settings)
     return _remote(engine, api_base, api_key, timeout, decoding, max_concurrency, settings)
+
+
+def check_decoding(decoding: dict[str, Any]) -> None:
+    """Refuse settings that are none of decoding: keys, headers, addresses.
+
+    Raises:
+        UserError: The first such name.
+    """
+    for name in decoding:
+        if _NO_DECODING.search(name.lower()):
+            raise UserError(
+                f"{name} is no decoding setting; keys come from the environment, the address from api_base, "
+                "and settings such as top_p or top_k go here"
+            )
 
 
 def engine_name(lm: dspy.LM) -> str:
@@ -77,7 +101,8 @@ def _lm(name: str, metered: MeteredEngine, fingerprint: str, settings: dict[str,
 def _custom(engine: Any, extras: dict[str, Any], concurrency: int, settings: dict[str, Any]) -> dspy.LM:
     if not callable(getattr(engine, "complete", None)):
         raise EngineError(f"engine is a {type(engine).__name__}; give a name or an object with complete(Request)")
-    name = str(getattr(engine, "label", f"custom/{type(engine).__name__.lower()}"))
+    # Engines of one name share DSPy's cache; one that has no name is given its own.
+    name = str(getattr(engine, "label", f"custom/{type(engine).__name__.lower()}-{uuid4().hex[:12]}"))
     takes_seed = bool(getattr(engine, "takes_seed", False))
     return _lm(name, MeteredEngine(engine, name, extras, concurrency, takes_seed), _fingerprint(None, extras), settings)
 
@@ -100,6 +125,8 @@ def _remote(
     concurrency: int,
     settings: dict[str, Any],
 ) -> dspy.LM:
+    if not name or name.endswith("/"):
+        raise EngineError(f"engine {name!r} is no name: nothing stands behind the provider")
     if "/" not in name and api_base:
         name = f"hosted_vllm/{name}"
     inner = _native(name, api_base, api_key, timeout) or _through_litellm(name, api_base, api_key, timeout)
@@ -132,6 +159,7 @@ def _through_litellm(name: str, api_base: str | None, api_key: str | None, timeo
     import litellm
     from dspy.clients.engines.litellm_engine import LiteLLMEngine
 
+    litellm.suppress_debug_info = True
     try:
         litellm.get_llm_provider(name, api_base=api_base)
     except litellm.exceptions.BadRequestError as error:

@@ -4,6 +4,7 @@ DSPy retries above the engine and caches above that, so this is the one place th
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -28,7 +29,11 @@ from coda_dspy.ledger import Entry
 
 logger = logging.getLogger(__name__)
 
-# Settings that an engine may do without; each is found under these names in a server's refusal.
+# Settings that an engine may do without; each is found under these names in a server's refusal. A refusal says that
+# the setting is not known or not supported; a complaint about its value is the user's to mend.
+_REFUSAL = re.compile(
+    r"unknown|unsupported|not support|unrecogni[sz]ed|unexpected|extra (field|input|param)|not permitted|not allowed"
+)
 _OPTIONAL = {"reasoning": ("reasoning_effort", "reasoning"), "seed": ("seed",), "top_p": ("top_p",)}
 
 
@@ -42,6 +47,9 @@ class MeteredEngine:
         extras: Sampling settings that DSPy has no field for (`top_k`, `min_p`, `chat_template_kwargs`, …).
         max_concurrency: Calls in flight at this endpoint at the same time; further ones wait.
         takes_seed: Send a seed derived from the rollout id.
+
+    Attributes:
+        refused: Optional settings that the engine turned out not to take; they are not sent any more.
     """
 
     metered = True
@@ -62,7 +70,7 @@ class MeteredEngine:
         self.wire_model = wire_model
         self.extras = dict(extras or {})
         self.takes_seed = takes_seed
-        self.refused: set[str] = set()
+        self.refused: set[str] = set() if getattr(inner, "takes_effort", True) else {"reasoning"}
         self._slots = threading.BoundedSemaphore(max_concurrency)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "MeteredEngine":
@@ -70,14 +78,16 @@ class MeteredEngine:
 
     def complete(self, request: Request) -> Response:
         """One try, and one more without a setting that the engine turns out to refuse."""
+        prepared = self._prepared(request)
         try:
-            return self._try(self._prepared(request))
+            return self._try(prepared)
         except (InvalidRequestError, UnsupportedFeatureError) as error:
-            setting = self._refused_setting(request, error)
+            setting = _refused_setting(prepared, error, self.extras)
             if setting is None:
                 raise
+            if setting not in self.refused:
+                logger.warning("%s refuses %s; going on without it", self.wire_model, setting)
             self.refused.add(setting)
-            logger.warning("%s refuses %s; going on without it", self.wire_model, setting)
             return self.complete(request)
 
     def _prepared(self, request: Request) -> Request:
@@ -85,15 +95,6 @@ class MeteredEngine:
         extras = {name: value for name, value in self.extras.items() if name not in self.refused}
         extensions = {**(request.config.extensions or {}), **extras} or None
         return replace(request, model=self.wire_model, config=replace(request.config, **without, extensions=extensions))
-
-    def _refused_setting(self, request: Request, error: LM15Error) -> str | None:
-        """The setting that the engine's message names, if it was sent and can be done without."""
-        message = error.message.lower()
-        for name, spellings in _OPTIONAL.items():
-            sent = getattr(request.config, name, None) is not None and name not in self.refused
-            if sent and any(spelling in message for spelling in spellings):
-                return name
-        return next((n for n in self.extras if n not in self.refused and n.lower() in message), None)
 
     def _try(self, request: Request) -> Response:
         with self._slots:
@@ -108,11 +109,6 @@ class MeteredEngine:
                 raise
             _book(response, time.monotonic() - started)
             return response
-
-    def close(self) -> None:
-        close = getattr(self.inner, "close", None)
-        if close is not None:
-            close()
 
 
 class AsyncMeteredEngine:
@@ -131,6 +127,17 @@ class AsyncMeteredEngine:
 
     async def aclose(self) -> None:
         """The connection belongs to the sync engine."""
+
+
+def _refused_setting(sent: Request, error: LM15Error, extras: Mapping[str, Any]) -> str | None:
+    """The optional setting that was sent and that the engine's message refuses."""
+    message = error.message.lower()
+    if not isinstance(error, UnsupportedFeatureError) and not _REFUSAL.search(message):
+        return None
+    for name, spellings in _OPTIONAL.items():
+        if getattr(sent.config, name, None) is not None and any(spelling in message for spelling in spellings):
+            return name
+    return next((name for name in extras if name in (sent.config.extensions or {}) and name.lower() in message), None)
 
 
 def _book(response: Response, seconds: float) -> None:
@@ -163,6 +170,10 @@ def _book_failure(error: LM15Error, seconds: float) -> None:
 
 
 def _hide_secrets(error: LM15Error) -> None:
-    """Servers echo keys in their refusals, and tracers record exceptions: mend the message at its source."""
+    """Servers echo keys in their refusals, and tracers record exceptions: mend the message at its source.
+
+    The exception of a client library behind it is cut off, for its message is not ours to mend.
+    """
+    error.__cause__ = error.__context__ = None
     error.message = redact(error.message)
     error.args = tuple(redact(arg) if isinstance(arg, str) else arg for arg in error.args)

@@ -32,7 +32,7 @@ class ScriptedCall:
     request: Request
 
 
-Script = Callable[[ScriptedCall], "str | Reply | LM15Error"]
+Script = Callable[[ScriptedCall], "str | Reply | Response | LM15Error"]
 
 
 class ScriptedEngine:
@@ -46,7 +46,8 @@ class ScriptedEngine:
         '4'
 
     Args:
-        script: From a call to a text, a `Reply` (with `finish_reason` and `reasoning`), or an error to raise, such as
+        script: From a call to a text, a `Reply` (with `finish_reason` and `reasoning`), a whole
+            `dspy.lm15.Response`, or an error to raise, such as
             `dspy.lm15.ServerError("busy")`.
         label: The engine's name. Engines of the same name share DSPy's cache, so each has one of its own by default.
     """
@@ -66,9 +67,9 @@ class ScriptedEngine:
         reply = self.script(call)
         if isinstance(reply, LM15Error):
             raise reply
-        if isinstance(reply, str):
-            reply = Reply(reply)
-        return _response(request, reply)
+        if isinstance(reply, Response):
+            return reply
+        return _response(request, Reply(reply) if isinstance(reply, str) else reply)
 
     def _note(self, request: Request) -> ScriptedCall:
         meter = dspy.settings.get("coda_call")

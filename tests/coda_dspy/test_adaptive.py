@@ -9,6 +9,7 @@ from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget
 from coda_dspy.errors import UserError
+from coda_dspy.testing import Reply, ScriptedCall
 
 
 def paper(direct: tuple[str, ...], coda: tuple[str, ...]) -> tuple[str, str]:
@@ -49,7 +50,7 @@ def test_the_answer_and_the_step_are_the_papers(
 answer_lists = st.lists(st.sampled_from([None, "1", "2", "3"]), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(answer_lists, answer_lists, st.booleans())
 def test_early_exit_gives_the_answer_of_the_full_run_whatever_fails(
     direct: list[str | None], coda: list[str | None], reflection: bool
@@ -153,3 +154,23 @@ def test_a_choice_is_answered_with_its_letter() -> None:
     prediction = AdaptiveCoda(lm=lm)(question="Capital of France?", kind="choice", choices=["Rome", "Paris"])
     assert prediction.answer == "B"
     assert "A) Rome\nB) Paris" in made.calls[0].prompt
+
+
+def test_the_last_resort_is_one_vote_however_many_runs_failed() -> None:
+    def script(call: ScriptedCall) -> str | Reply:
+        if call.sample.path == "last-resort":
+            return "Answer: 9"
+        return f"Answer: {call.sample.attempt}" if call.stage == "direct" else Reply.cut("hm")
+
+    _, lm = engine(script)
+    budget = Budget(num_attempts_baseline=2, num_attempts_coda=3, best_of_n=1, early_exit="off")
+    prediction = AdaptiveCoda(budget, lm=lm)(question="Q?")
+    assert prediction.votes == {"0": 1, "1": 1}
+    assert prediction.answer == "0"
+
+
+def test_without_step_3_no_direct_attempt_is_made_that_cannot_matter() -> None:
+    _, lm = engine(answering(["1", "1", "2", "3"]))
+    budget = Budget(num_attempts_baseline=4, num_attempts_coda=0)
+    prediction = AdaptiveCoda(budget, lm=lm)(question="Q?")
+    assert (prediction.answer, prediction.ledger.calls()) == ("1", 2)

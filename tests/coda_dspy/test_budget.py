@@ -56,6 +56,14 @@ def test_replace_changes_one_stage_and_keeps_the_others() -> None:
     assert budget.temperature["execute"] == 1.0
 
 
+def test_assigning_a_bad_value_is_refused_as_well() -> None:
+    budget = Budget()
+    with pytest.raises(UserError, match="best_of_n is 0"):
+        budget.best_of_n = 0
+    budget.temperature = {"plan": 0.2}  # type: ignore[assignment]
+    assert (budget.best_of_n, budget.temperature["plan"], budget.temperature["execute"]) == (3, 0.2, 0.7)
+
+
 def test_early_exit_takes_booleans() -> None:
     assert Budget(early_exit=False).early_exit == "off"
     assert Budget(early_exit=True).early_exit == "lossless"

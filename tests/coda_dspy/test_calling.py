@@ -1,8 +1,10 @@
 """One call of a role: cuts, efforts, caps, thinking, settings that an engine refuses."""
 
+import threading
+
 import dspy
 import pytest
-from dspy.lm15 import AuthError, InvalidRequestError, ServerError
+from dspy.lm15 import AuthError, InvalidRequestError, Message, Response, ServerError, TextPart, Usage
 from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget, Coda, connect
@@ -128,3 +130,77 @@ def test_the_trace_holds_the_calls_of_the_winning_branch_only() -> None:
     texts = [next(iter(output.values())) for _, _, output in trace]
     assert len(trace) == 5  # two plans, two executions, one synthesis
     assert not any("Answer: 1" in text for text in texts)
+
+
+def test_a_setting_that_is_refused_in_the_middle_of_a_fan_out_costs_no_attempt() -> None:
+    barrier = threading.Barrier(2, timeout=10)
+
+    def script(call: ScriptedCall) -> object:
+        if effort(call):
+            barrier.wait()  # both calls carry the effort
+            return InvalidRequestError("reasoning_effort is not supported")
+        return "Answer: 3"
+
+    _, lm = engine(script)
+    budget = Budget(num_attempts_baseline=2, num_attempts_coda=0, reasoning_effort="high", early_exit="off")
+    prediction = AdaptiveCoda(budget, lm=lm)(question="Q?")
+    assert prediction.votes == {"3": 2}
+    assert prediction.failures == []
+
+
+def test_an_engine_without_efforts_is_not_asked_the_same_again() -> None:
+    def script(call: ScriptedCall) -> object:
+        return InvalidRequestError("unknown field: reasoning_effort") if effort(call) else Reply.cut("hm")
+
+    made, lm = engine(script)
+    AdaptiveCoda(ONCE.replace(reasoning_effort="high"), lm=lm)(question="Q?")
+    assert [effort(call) for call in made.calls] == ["high", None, None]  # refused, cut, and the last resort
+
+
+def test_a_bad_value_of_a_setting_is_not_taken_for_a_refusal() -> None:
+    made = ScriptedEngine(lambda call: InvalidRequestError("top_k must be at most 100"))
+    lm = connect(made, num_retries=0, top_k=500)
+    prediction = AdaptiveCoda(ONCE, lm=lm)(question="Q?")
+    assert prediction.answer is None
+    assert "top_k must be at most 100" in prediction.failures[0]
+    assert lm.engine.refused == set()
+
+
+def test_a_limit_that_cannot_be_kept_is_refused() -> None:
+    def script(call: ScriptedCall) -> Response:
+        return Response(None, "m", Message.assistant([TextPart("no number")]), finish_reason="stop", usage=Usage())
+
+    _, lm = engine(script)
+    with pytest.raises(UserError, match="max_total_tokens cannot be kept"):
+        AdaptiveCoda(Budget(max_total_tokens=1), lm=lm)(question="Q?")
+
+
+def test_tokens_of_a_candidate_hold_its_failed_plan_tries() -> None:
+    def script(call: ScriptedCall) -> str | Reply:
+        if call.stage == "plan" and call.sample.retry == 0:
+            return Reply.cut("1. And so on and so on")
+        return answering()(call)
+
+    _, lm = engine(script)
+    prediction = Coda(Budget(best_of_n=1, n_plans=2), lm=lm)(question="Q?")
+    assert prediction.candidates[0].tokens == prediction.ledger.tokens()
+
+
+def test_a_bound_engine_follows_the_rollout_that_an_optimizer_sets() -> None:
+    replies = iter(range(100))
+    _, lm = engine(lambda call: f"Answer: {next(replies)}")
+    program = AdaptiveCoda(ONCE, lm=lm)
+    answers = []
+    for rollout in (1, 2, 1):
+        with dspy.context(lm=lm.copy(rollout_id=rollout)):
+            answers.append(program(question="Q?").answer)
+    assert answers == ["0", "1", "0"]
+
+
+def test_programs_answer_asynchronously_too() -> None:
+    import asyncio
+
+    _, lm = engine(answering(["4"]))
+    prediction = asyncio.run(AdaptiveCoda(lm=lm).acall(question="Q?"))
+    assert prediction.answer == "4"
+    assert prediction.ledger.calls() == 2

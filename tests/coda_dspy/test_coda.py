@@ -1,5 +1,6 @@
 """Algorithm 1."""
 
+import time
 from itertools import product
 
 import pytest
@@ -143,7 +144,7 @@ def test_an_engine_that_never_replies_stops_the_run() -> None:
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 4))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(sizes, sizes, st.booleans())
 def test_a_smaller_budgets_calls_are_a_subset_of_a_larger_ones(
     one: tuple[int, int], other: tuple[int, int], diverse: bool
@@ -192,3 +193,29 @@ def test_tokens_of_a_candidate_are_those_of_its_calls() -> None:
     prediction = Coda(Budget(best_of_n=1, n_plans=2), lm=lm)(question="Q?")
     assert prediction.candidates[0].tokens == prediction.ledger.tokens()
     assert len(prediction.candidates[0].plans) == len(prediction.candidates[0].executions) == 2
+
+
+def test_votes_do_not_depend_on_which_attempt_ends_first() -> None:
+    def script(call: ScriptedCall) -> str | Reply:
+        if call.stage == "reflect":
+            time.sleep(0.05 if call.sample.attempt == 0 else 0)
+            return Reply.cut("hm")
+        return answering(coda=["4", "5"])(call)
+
+    _, lm = engine(script)
+    prediction = Coda(Budget(best_of_n=2, n_plans=1, early_exit="off"), lm=lm)(question="Q?")
+    assert prediction.answer == "4"  # a tie of executions: the earlier attempt
+
+
+def test_a_failed_approach_costs_that_attempt_its_approach_only() -> None:
+    def script(call: ScriptedCall) -> str | Reply:
+        if call.stage == "approach":
+            return Reply.cut("m") if call.sample.attempt == 1 else f"method {call.sample.attempt}"
+        return answering()(call)
+
+    made, lm = engine(script)
+    Coda(Budget(best_of_n=3, n_plans=1, plan_diversity=True, early_exit="off"), lm=lm)(question="Q?")
+    prompts = {call.sample.attempt: call.prompt for call in made.calls if call.stage == "plan"}
+    assert "method 0" in prompts[0]
+    assert "Method to use" not in prompts[1]
+    assert "method 2" in prompts[2]

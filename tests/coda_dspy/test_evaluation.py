@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from dspy.lm15 import AuthError
+from dspy.lm15 import AuthError, ContextLengthError
 from scripts import engine
 
 from coda_dspy import AdaptiveCoda, Budget
@@ -26,6 +26,13 @@ class Sum:
     @property
     def task(self) -> Task:
         return Task(f"What is {self.id} + 0?")
+
+
+@dataclass(frozen=True)
+class Other(Sum):
+    @property
+    def task(self) -> Task:
+        return Task("What is 5 + 0?")
 
 
 SUMS = [Sum(str(i), str(i)) for i in range(12)]
@@ -64,7 +71,57 @@ def test_a_line_that_a_crash_has_torn_is_dropped_and_answered_again(tmp_path: Pa
         store.path.write_bytes(store.path.read_bytes()[:-10])
         evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
     assert len(made.calls) == 4
-    assert [row["id"] for row in store.read()] == ["0", "1", "2"] or len(store.read()) == 3
+    assert sorted(row["id"] for row in store.read()) == ["0", "1", "2"]
+
+
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text('{"id": "0", "question": "What?"}\n{"id": "1"}')
+    before = path.read_bytes()
+    _, lm = engine(adds)
+    with dspy.context(lm=lm), pytest.raises(UserError, match="holds something else than results"):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=JsonLines(path))
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["engine", "budget", "question"])
+def test_answers_of_another_engine_budget_or_question_are_never_mixed_in(tmp_path: Path, change: str) -> None:
+    _, lm = engine(adds)
+    _, other = engine(adds)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
+    program = AdaptiveCoda(ONCE.replace(refine_rounds=1) if change == "budget" else ONCE)
+    questions = [Other("0", "5")] if change == "question" else SUMS[:3]
+    with (
+        dspy.context(lm=other if change == "engine" else lm),
+        pytest.raises(UserError, match="of another question, engine, profile or budget"),
+    ):
+        evaluate(program, questions, store=store)
+
+
+def test_a_prompt_that_is_too_long_costs_that_question_only() -> None:
+    _, lm = engine(lambda call: ContextLengthError("too long") if "3 +" in call.prompt else adds(call))
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), SUMS[:5])
+    assert [r.correct for r in results] == [True, True, True, False, True]
+    assert "too long" in results[3].failures[0]
+
+
+def test_a_machine_that_lacks_something_ends_the_run_instead_of_counting_wrong_answers(tmp_path: Path) -> None:
+    store = JsonLines(tmp_path / "r.jsonl")
+    with pytest.raises(UserError, match="no engine is set"):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
+    assert not store.read()
+
+
+def test_a_reply_with_lone_surrogates_is_saved(tmp_path: Path) -> None:
+    _, lm = engine(lambda call: "\ud800 " + adds(call))
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        (result,) = evaluate(AdaptiveCoda(ONCE), SUMS[:1], store=store)
+    assert result.correct
+    assert store.read()[0]["solution"].startswith("? ")
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

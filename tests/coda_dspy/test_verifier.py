@@ -36,6 +36,24 @@ def test_unreadable_ratings_leave_the_choice_to_the_votes(verdict: object) -> No
     assert judged("judge", verdict, ("1", "2", "2")) == "2"
 
 
+def test_no_opinion_on_one_class_is_not_a_bad_opinion() -> None:
+    def verdict(call: ScriptedCall) -> str:
+        return "Rating: 1" if "Answer: 2" in call.prompt else "I cannot say."
+
+    assert judged("judge", verdict, ("1", "1", "2")) == "1"
+
+
+@pytest.mark.parametrize(
+    ("stated", "answer"),
+    [("Rating (0-10): 7", "2"), ("**Rating:** 7/10", "2"), ("Rating: -3", "1"), ("Rating: 70", "1")],
+)
+def test_ratings_in_other_forms_are_read_and_impossible_ones_are_none(stated: str, answer: str) -> None:
+    def verdict(call: ScriptedCall) -> str:
+        return stated if "Answer: 2" in call.prompt else "Rating: 3"
+
+    assert judged("judge", verdict, ("1", "1", "2")) == answer
+
+
 def prefers(answer: str) -> object:
     def verdict(call: ScriptedCall) -> str:
         first = re.search(r"Solution 1:.*?Answer: (\d)", call.prompt, re.DOTALL)

@@ -14,7 +14,7 @@ SPACE = Space((0, 1, 3), (0, 1, 2), (1, 2))
 def measured(point: dict[str, int]) -> list[Result]:
     tokens = 10 * (point["num_attempts_baseline"] + 5 * point.get("best_of_n", 0) * point.get("n_plans", 0))
     right = 2 + (point["num_attempts_baseline"] >= 3) + 2 * point.get("best_of_n", 0)
-    return [Result(str(i), "1", "1", i < right, tokens=tokens) for i in range(10)]
+    return [Result(str(i), "1", "1", i < right, known_tokens=tokens) for i in range(10)]
 
 
 def test_the_space_holds_each_budget_once_and_none_that_tries_nothing() -> None:
@@ -76,7 +76,7 @@ def test_a_large_space_is_sampled(tmp_path: Path) -> None:
 
 def test_an_engine_that_reports_no_usage_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not report the usage"):
-        BudgetSearch(SPACE, tmp_path / "s.log").run(lambda p: [Result("a", correct=True)], 100)
+        BudgetSearch(SPACE, tmp_path / "s.log").run(lambda p: [Result("a", answer="1", correct=True)], 100)
 
 
 def trial(right: int, tokens: float, n: int = 20) -> Trial:

@@ -36,5 +36,10 @@ def test_only_questions_that_both_answered_are_compared() -> None:
     assert paired_difference(results("++"), results("++--")).n == 2
 
 
-def test_unknown_tokens_stay_unknown() -> None:
-    assert mean_tokens([Result("a", tokens=5), Result("b", tokens=None)]) is None
+def test_an_engine_that_reports_no_usage_has_unknown_tokens() -> None:
+    assert mean_tokens([Result("a", "1", known_tokens=5), Result("b", "1", known_tokens=0)]) is None
+
+
+def test_a_lost_call_makes_the_mean_a_lower_bound_and_not_unknown() -> None:
+    results = [Result("a", "1", tokens=None, known_tokens=5), Result("b", None, known_tokens=0)]
+    assert mean_tokens(results) == 2.5

@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dspy.lm15 import AuthError
+from dspy.lm15 import AuthError, TransportError
 from filelock import FileLock
 from scripts import engine
 
-from coda_dspy import AdaptiveCoda, Budget, Profile, load
+from coda_dspy import AdaptiveCoda, Budget, Profile, connect, load
 from coda_dspy.data import Question
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import JsonLines, Result
 from coda_dspy.optimizers import Space, TunePlan, tune
-from coda_dspy.testing import ScriptedCall
+from coda_dspy.testing import ScriptedCall, ScriptedEngine
 
 QUESTIONS = [Question(f"q{i}", f"What is {i} + 1?", str(i + 1)) for i in range(60)]
 PLAN = TunePlan(
@@ -36,6 +36,11 @@ def needs_plans(call: ScriptedCall) -> str:
     if call.stage == "plan":
         return "1. Add one. (high)"
     return f"Answer: {number + 1}"
+
+
+def ids_in(folder: Path, phase: str) -> set[str]:
+    """The questions that a phase answered."""
+    return {row["id"] for path in (folder / "results").glob(f"{phase}*.jsonl") for row in JsonLines(path).read()}
 
 
 def always_right(call: ScriptedCall) -> str:
@@ -65,19 +70,34 @@ def test_an_engine_that_is_right_alone_is_asked_once(tmp_path: Path) -> None:
 def test_the_three_parts_have_no_question_in_common_and_the_test_is_asked_once(tmp_path: Path) -> None:
     made, lm = engine(always_right)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    ids = {
-        name: {row["id"] for row in JsonLines(tmp_path / "run" / "results" / f"{name}.jsonl").read()}
-        for name in ("direct-training-questions", "direct-prompts-as-written", "test-tuned", "test-plain")
-    }
-    assert ids["test-tuned"] == ids["test-plain"]
-    assert len(ids["test-tuned"]) == 16
-    assert not ids["test-tuned"] & (ids["direct-training-questions"] | ids["direct-prompts-as-written"])
-    assert not ids["direct-training-questions"] & ids["direct-prompts-as-written"]
-    asked = Counter(call.prompt for call in made.calls)
+    train, validation, test = (
+        ids_in(tmp_path / "run", phase) for phase in ("direct-training", "direct-prompts-as-written", "test-")
+    )
+    assert (len(train), len(validation), len(test)) == (6, 10, 16)
+    assert not (train & validation or train & test or validation & test)
+    tested = [call for call in made.calls if call.request.config.temperature == 0.0 and call.stage == "direct"]
+    asked = Counter(call.prompt for call in tested)
     for question in QUESTIONS:
-        if question.id in ids["test-tuned"]:
-            prompt = next(p for p in asked if p.startswith(question.question))
-            assert asked[prompt] <= 2  # plain, and tuned where its prompt is the same but its sample a fresh one
+        if question.id in test:  # the plain engine is what was chosen: one measurement, not two
+            assert sum(n for prompt, n in asked.items() if question.question in prompt) == 1
+
+
+def test_a_search_that_goes_on_to_another_choice_measures_that_choice(tmp_path: Path) -> None:
+    _, lm = engine(needs_plans)
+    first = tune(lm, QUESTIONS, replace(PLAN, max_trials=1), tmp_path / "run")
+    assert first.profile.scores["chosen"] == "baseline1"
+    begun = tmp_path / "run" / "run.json"
+    begun.write_text(begun.read_text().replace('"max_trials": 1', '"max_trials": 24'))
+    second = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert second.profile.scores["chosen"] == "baseline3-best1-plans1"
+    assert second.profile.scores["test"]["tuned"]["value"] == 1.0
+    assert second.profile.scores["test"]["plain"]["value"] == 0.0
+
+
+def test_a_lost_connection_does_not_end_a_tune(tmp_path: Path) -> None:
+    made = ScriptedEngine(lambda call: TransportError("reset") if call.index == 5 else always_right(call))
+    report = tune(connect(made, num_retries=1), QUESTIONS, PLAN, tmp_path / "run")
+    assert report.profile.scores["test"]["plain"]["value"] == 1.0
 
 
 def test_the_profile_answers_like_the_tuned_program(tmp_path: Path) -> None:
@@ -118,7 +138,8 @@ def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_pa
 def test_trials_pay_only_for_samples_that_no_earlier_trial_drew(tmp_path: Path) -> None:
     _, lm = engine(needs_plans)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    rows = [Result(**r) for r in JsonLines(tmp_path / "run" / "results" / "budget-baseline3-best1-plans2.jsonl").read()]
+    (path,) = (tmp_path / "run" / "results").glob("budget-baseline3-best1-plans2-*.jsonl")
+    rows = [Result(**row) for row in JsonLines(path).read()]
     assert all(r.stages["direct"]["cached"] == 3 for r in rows)  # the trial without step 3 has drawn them
 
 

@@ -1,13 +1,16 @@
 """Servers: every fault ends in the right answer or a clear failure, with a ledger that adds up."""
 
+import traceback
+
 import dspy
 import pytest
+from dspy.lm15 import AuthError, Message, Request, Response, TextPart, Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coda_dspy import AdaptiveCoda, Budget, Coda, connect
 from coda_dspy.engines import engine_name, redact
-from coda_dspy.errors import EngineError
+from coda_dspy.errors import EngineError, UserError
 from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
 ONCE = Budget(num_attempts_baseline=1, num_attempts_coda=0)
@@ -34,7 +37,7 @@ def test_a_fault_in_the_middle_ends_in_the_right_answer_and_a_ledger_that_adds_u
 FAULTS = (Reply.rate_limited(0), Reply.server_error(), Reply.malformed(), Reply.empty(), Reply.cut("Answer: 1"))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.one_of(st.none(), st.sampled_from(FAULTS)), max_size=12), st.booleans())
 def test_whatever_fails_the_ledger_equals_what_the_server_counted(faults: list[Reply | None], adaptive: bool) -> None:
     def reply(call: ServerCall) -> str | Reply:
@@ -146,9 +149,11 @@ def test_a_wrong_key_stops_at_once_and_shows_up_nowhere(caplog: pytest.LogCaptur
         lm.dump_state()
 
 
-def test_keys_of_the_environment_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_API_KEY", "tea-for-two-0815")
-    assert redact("key tea-for-two-0815 refused") == "key *** refused"
+@pytest.mark.parametrize("name", ["SOME_API_KEY", "OPENAI_API_KEY_2", "DB_PASSWORD", "HF_TOKEN"])
+def test_keys_of_the_environment_are_redacted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "tea-for-two-0815")
+    monkeypatch.setenv("MAX_TOKENS", "100000")
+    assert redact("key tea-for-two-0815 refused at 100000") == "key *** refused at 100000"
 
 
 def test_a_key_from_the_environment_is_sent() -> None:
@@ -172,3 +177,56 @@ def test_programs_with_a_bound_engine_can_be_copied() -> None:
         assert copied.lm.engine is program.lm.engine
         assert copied(question="Q?").answer == "8"
     assert isinstance(copied.lm, dspy.LM)
+
+
+class KeyInTheCause:
+    """An engine whose client library says the key in an exception behind its own."""
+
+    label = "key/in-the-cause"
+
+    def complete(self, request: Request) -> Response:
+        try:
+            raise ValueError(f"Authorization: Bearer {KEY}")
+        except ValueError as error:
+            raise AuthError("refused") from error
+
+
+def test_a_key_in_the_exception_of_a_client_library_is_cut_off() -> None:
+    with pytest.raises(EngineError) as caught:
+        AdaptiveCoda(ONCE, lm=connect(KeyInTheCause()))(question="Q?")
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("name", ["apikey", "headers", "extra_headers", "Authorization", "n", "stream"])
+def test_what_is_no_decoding_setting_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name} is no decoding setting"):
+        connect("openai/fake", **{name: "x"})
+
+
+def test_a_password_in_an_address_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dspy.clients.execution.time.sleep", lambda seconds: None)
+    with pytest.raises(EngineError) as caught:
+        AdaptiveCoda(ONCE, lm=connect("openai/fake", "http://user:hunter2hunter2@127.0.0.1:9/v1"))(question="Q?")
+    assert "hunter2hunter2" not in str(caught.value)
+
+
+def test_engines_without_a_name_do_not_share_the_cache() -> None:
+    class Nameless:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def complete(self, request: Request) -> Response:
+            return Response(
+                None, "m", Message.assistant([TextPart(self.text)]), finish_reason="stop", usage=Usage(1, 1)
+            )
+
+    answers = [AdaptiveCoda(ONCE, lm=connect(Nameless(f"Answer: {i}")))(question="Q?").answer for i in (1, 2)]
+    assert answers == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [({"max_concurrency": 0}, "max_concurrency is 0"), ({"engine": "openai/"}, "is no name")]
+)
+def test_bad_arguments_are_explained(arguments: dict, message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        connect(**{"engine": "openai/fake", **arguments})
