@@ -6,7 +6,7 @@
 
 import contextvars
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ def fan_out(fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Apply `fn` to every item at once and return the results in the order of the items.
 
     Raises:
-        Whatever `fn` raises: the first failure in the order of the items. Items that have not started are dropped.
+        Whatever `fn` raises, as soon as it does. Items that have not started are dropped.
     """
     work = list(items)
     if len(work) <= 1:
@@ -27,7 +27,8 @@ def fan_out(fn: Callable[[T], R], items: Iterable[T]) -> list[R]:
     pool = ThreadPoolExecutor(max_workers=min(len(work), MOST_THREADS), thread_name_prefix="coda")
     futures = [pool.submit(contextvars.copy_context().run, fn, item) for item in work]
     try:
-        return [future.result() for future in futures]
+        ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        return [future.result() for future in (futures if len(ended) == len(futures) else ended)]
     finally:
         # After a failure or Ctrl-C what has not started is dropped; calls in flight end in their own time.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -117,6 +117,7 @@ class JsonLines:
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
+                self._whole = False  # half of the line may be there
                 raise UserError(
                     f"{self.path} cannot be written: {error.strerror}; what was saved before is kept, "
                     "make room and run the same command again"

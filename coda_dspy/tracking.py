@@ -4,6 +4,8 @@ Everything goes through one background thread, in order: creating MLflow's datab
 hold up the work. A tracking store that fails costs a warning, never the run.
 """
 
+import hashlib
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -11,11 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from coda_dspy.engines.secrets import redact
+from coda_dspy.engines.secrets import redact, remember_password_of
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_URI = "sqlite:///mlflow.db"
 
 
 class Tracker:
@@ -29,12 +29,13 @@ class Tracker:
         uri: MLflow tracking URI.
         experiment: Name of the experiment; created where it does not exist.
         name: Name of the run.
+        memory: File that remembers the run, so that another process goes on with it after a crash.
     """
 
-    def __init__(self, uri: str, experiment: str, name: str) -> None:
-        self.uri = uri
+    def __init__(self, uri: str, experiment: str, name: str, memory: Path | None = None) -> None:
+        remember_password_of(uri)
         self._shared = _Worker(uri, experiment)
-        self._run = _Run(self._shared, name, parent=None)
+        self._run = _Run(self._shared, name, memory=memory)
 
     def params(self, params: Mapping[str, Any]) -> None:
         self._run.params(params)
@@ -68,6 +69,7 @@ class _Worker:
         self._experiment = experiment
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="coda-tracking")
         self._failed = False
+        self.store = hashlib.blake2b(uri.encode(), digest_size=8).hexdigest()  # a URI may hold a password
         self.client: Any = None
         self.experiment_id = ""
         self.submit(self._open)
@@ -102,15 +104,25 @@ class _Worker:
 class _Run:
     """One run; every method returns at once."""
 
-    def __init__(self, worker: _Worker, name: str, parent: "_Run | None") -> None:
+    def __init__(self, worker: _Worker, name: str, parent: "_Run | None" = None, memory: Path | None = None) -> None:
         self._worker = worker
         self.run_id = ""
-        worker.submit(lambda: self._start(redact(name), parent))
+        worker.submit(lambda: self._start(redact(name), parent, memory))
 
-    def _start(self, name: str, parent: "_Run | None") -> None:
+    def _start(self, name: str, parent: "_Run | None", memory: Path | None) -> None:
+        if memory is not None and memory.exists():
+            known = json.loads(memory.read_text(encoding="utf-8"))
+            if known["experiment"] == self._worker.experiment_id and known["store"] == self._worker.store:
+                self.run_id = known["run"]
+                self._worker.client.set_terminated(self.run_id, "RUNNING")
+                return
         tags = {"mlflow.parentRunId": parent.run_id} if parent is not None else {}
         run = self._worker.client.create_run(self._worker.experiment_id, run_name=name, tags=tags)
         self.run_id = run.info.run_id
+        if memory is not None:
+            known = {"run": self.run_id, "experiment": self._worker.experiment_id, "store": self._worker.store}
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            memory.write_text(json.dumps(known) + "\n", encoding="utf-8")
 
     def params(self, params: Mapping[str, Any]) -> None:
         for name, value in params.items():

@@ -45,20 +45,33 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; errors that the user can mend are one line, without a traceback."""
     try:
-        sys.exit(cli.main(standalone_mode=False) or 0)
+        code = int(cli.main(standalone_mode=False) or 0)
     except UserError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        _complain(f"error: {error}")
+        code = 2
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        code = 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("\ninterrupted; what was finished is saved, the same command goes on", err=True)
-        _leave(130)
+        _complain("\ninterrupted; what was finished is saved, the same command goes on")
+        code = 130
+    leave(code)
 
 
-def _leave(code: int) -> None:
-    """End at once: calls in flight are worth nothing any more, and their threads would hold the process up."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+def _complain(message: str) -> None:
+    """Server texts stand in error messages, so control characters are left out here as well."""
+    from coda_dspy.cli.display import safe
+
+    click.echo(safe(message), err=True)
+
+
+def leave(code: int) -> None:
+    """End the process; at once where it failed.
+
+    Calls in flight are worth nothing then, and their threads would hold the process up for as long as they take.
+    """
+    if code in (2, 130):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

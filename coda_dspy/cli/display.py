@@ -1,8 +1,10 @@
 """What people see: tables, bars, and a tune's progress. Model output never reaches the terminal raw."""
 
+import logging
 import os
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,9 +28,15 @@ err_console = _console(stderr=True)
 SECONDS_BETWEEN_LINES = 5.0  # how often progress is written where there is no terminal to redraw
 
 
+def quiet_libraries() -> None:
+    """DSPy warns of every cut reply, and its optimizers draw bars; both are in our own tables and progress."""
+    os.environ.setdefault("TQDM_DISABLE", "1")
+    logging.getLogger("dspy").setLevel(logging.ERROR)
+
+
 def safe(text: str) -> str:
-    """Text without control characters (terminal escapes among them), apart from line breaks and tabs."""
-    return "".join(c if c in "\n\t" or (c.isprintable() and c not in "\u202e\u2066\u2067\u2068") else "�" for c in text)
+    """Text without control characters, terminal escapes and reversals of writing among them; line breaks stay."""
+    return "".join(c if c in "\n\t" or c.isprintable() or unicodedata.category(c) == "Zs" else "�" for c in text)
 
 
 def count(number: int | float | None) -> str:

@@ -57,6 +57,7 @@ class EngineChoice(NamedTuple):
     def settings(self) -> dict[str, Any]:
         """The decoding settings, with values read as the numbers that they look like."""
         from coda_dspy.budget import read_value
+        from coda_dspy.engines.connect import check_decoding
 
         settings = {}
         for pair in self.decoding:
@@ -64,6 +65,10 @@ class EngineChoice(NamedTuple):
             if not separator or not value:
                 raise UserError(f"--decoding {pair!r} has no value; write it as name=value, for example top_k=20")
             settings[name.strip()] = read_value(value.strip())
+        for name in ("temperature", "max_tokens"):
+            if name in settings:
+                raise UserError(f"{name} is decided by stage; use --budget {name}=VALUE, or {name}.STAGE=VALUE")
+        check_decoding(settings)
         return settings
 
     def connect(self, default: str | None = None, decoding: dict[str, Any] | None = None) -> Any:

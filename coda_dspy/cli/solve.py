@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import console, count, err_console, safe, stage_table
+from coda_dspy.cli.display import console, count, err_console, quiet_libraries, safe, stage_table
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options
 from coda_dspy.errors import UserError
 from coda_dspy.task import KINDS
@@ -35,12 +35,22 @@ def solve(question: str | None, **options: Any) -> None:
 
     With --input, each answer is saved as it comes, and the same command goes on where it stopped.
     """
-    if options["source"] is not None:
-        if question is not None:
-            raise UserError("both a question and --input were given; use one of them")
-        _solve_file(options)
+    quiet_libraries()
+    if options["source"] is None:
+        _refuse(options, ("output",), "--{} is for --input FILE; a single answer is printed")
+        _solve_one(question if question not in (None, "-") else _from_stdin(), options)
         return
-    _solve_one(question if question not in (None, "-") else _from_stdin(), options)
+    if question is not None:
+        raise UserError("both a question and --input were given; use one of them")
+    _refuse(options, ("as_json", "show", "kind", "choices"), "--{} is for a single question; the file says it itself")
+    _solve_file(options)
+
+
+def _refuse(options: dict[str, Any], names: tuple[str, ...], reason: str) -> None:
+    words = {"as_json": "json", "choices": "choice"}
+    for name in names:
+        if options[name]:
+            raise UserError(reason.format(words.get(name, name)))
 
 
 def _from_stdin() -> str:
@@ -68,9 +78,10 @@ def _program(options: dict[str, Any]) -> Any:
         budget = Budget.preset(options["preset"]) if options["preset"] else Budget()
         budget.replace(**changes)  # bad fields are told before weights are fetched
         program = AdaptiveCoda(budget, lm=choice.connect())
-    program.budget.load_state(program.budget.replace(**changes).dump_state())
     program.adapter = options["adapter"] or program.adapter
-    return with_algorithm(program, algorithm or "adaptive")
+    chosen = with_algorithm(program, algorithm or "adaptive")
+    chosen.budget.load_state(chosen.budget.replace(**changes).dump_state())
+    return chosen
 
 
 def _solve_one(question: str, options: dict[str, Any]) -> None:
@@ -83,7 +94,7 @@ def _solve_one(question: str, options: dict[str, Any]) -> None:
     prediction = program(question=task.question, kind=task.kind, choices=task.choices)
     seconds = time.monotonic() - started
     if options["as_json"]:
-        click.echo(json.dumps(_as_json(prediction, seconds, stages), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(_as_json(prediction, seconds, stages), indent=2))
     else:
         _print(prediction, seconds, stages)
     if prediction.answer is None:
@@ -155,6 +166,8 @@ def _solve_file(options: dict[str, Any]) -> None:
 
     if options["output"] is None:
         raise UserError("--input needs --output FILE, where each answer is saved as it comes")
+    if Path(options["output"]).resolve() == Path(options["source"]).resolve():
+        raise UserError("--output is the same file as --input; give another one")
     questions = _read(options["source"])
     program = _program(options)
     answered = 0

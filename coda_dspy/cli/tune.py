@@ -1,6 +1,5 @@
 """`coda tune`: compile prompts and search the budget for an engine."""
 
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import TuneDisplay, console, count, err_console, table
+from coda_dspy.cli.display import TuneDisplay, console, count, err_console, quiet_libraries, table
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, slug
 from coda_dspy.errors import UserError
 
@@ -18,7 +17,7 @@ from coda_dspy.errors import UserError
 @engine_options
 @click.option("--quick", is_flag=True, help="A first look in at most a quarter of an hour on two cores.")
 @click.option("--data", default="math", show_default=True, help="math, choice, or a JSON Lines file with answers.")
-@click.option("--output", type=click.Path(file_okay=False), help="Folder of the run. Default: runs/ENGINE-DATA.")
+@click.option("--output", type=click.Path(file_okay=False), help="Folder of the run. Default: in runs/.")
 @click.option(
     "--profile", type=click.Path(dir_okay=False), help="Where the profile goes. Default: profiles/ENGINE.json."
 )
@@ -45,11 +44,21 @@ def tune(**options: Any) -> None:
     plan = _plan(options)
     questions = _questions(options["data"], plan)
     name = slug(choice.engine)
-    folder = Path(options["output"] or f"runs/{name}-{slug(options['data'])}")
-    target = Path(options["profile"] or f"profiles/{name}.json")
+    kind = "" if options["data"] == "math" else f"-{slug(options['data'])}"
+    folder = Path(options["output"] or f"runs/{name}{kind}{'-quick' if options['quick'] else ''}")
+    target = Path(options["profile"] or f"profiles/{name}{kind}.json")
+    _refuse_foreign(target, choice.engine)
     report = _run(choice, questions, plan, folder, started, options)
     report.profile.save(target)
     _print(report, target, time.monotonic() - started, options["mlflow_uri"])
+
+
+def _refuse_foreign(target: Path, engine: str) -> None:
+    """Engines of different servers may have names that end alike; one must not take the other's profile."""
+    from coda_dspy.profile import Profile
+
+    if target.exists() and Profile.read(target).engine.rpartition("/")[0] not in ("", engine.rpartition("/")[0]):
+        raise UserError(f"{target} is the profile of {Profile.read(target).engine}; give --profile another file")
 
 
 def _plan(options: dict[str, Any]) -> Any:
@@ -76,12 +85,12 @@ def _questions(data: str, plan: Any) -> list[Any]:
 
 
 def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, options: dict[str, Any]) -> Any:
-    os.environ.setdefault("TQDM_DISABLE", "1")  # DSPy's optimizers draw bars of their own
+    quiet_libraries()
     from coda_dspy.optimizers import tune as run_tune
     from coda_dspy.tracking import Tracker
 
     # First of all, in the background: creating MLflow's database takes as long as fetching the weights.
-    tracker = Tracker(options["mlflow_uri"], "coda-tune", f"tune {choice.engine}")
+    tracker = Tracker(options["mlflow_uri"], "coda-tune", f"tune {choice.engine}", folder / "mlflow.json")
     failed = True
     try:
         lm = choice.connect()
@@ -107,6 +116,7 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
 
 
 def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:
+    from coda_dspy.engines import redact
     from coda_dspy.optimizers.statistics import accuracy, mean_seconds, mean_tokens
 
     rows = []
@@ -123,4 +133,6 @@ def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:
     for note in report.notes:
         console.print(Text(f"note: {note}"))
     chosen = report.profile.scores["chosen"]
-    console.print(Text(f"budget {chosen}; profile {target}; {seconds / 60:.1f} minutes; tracked in {mlflow_uri}"))
+    console.print(
+        Text(f"budget {chosen}; profile {target}; {seconds / 60:.1f} minutes; tracked in {redact(mlflow_uri)}")
+    )

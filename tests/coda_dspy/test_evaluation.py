@@ -69,6 +69,7 @@ def test_a_line_that_a_crash_has_torn_is_dropped_and_answered_again(tmp_path: Pa
     with dspy.context(lm=lm):
         evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
         store.path.write_bytes(store.path.read_bytes()[:-10])
+        store = JsonLines(store.path)  # as another process would open it
         evaluate(AdaptiveCoda(ONCE), SUMS[:3], store=store)
     assert len(made.calls) == 4
     assert sorted(row["id"] for row in store.read()) == ["0", "1", "2"]

@@ -1,6 +1,8 @@
 import io
 import json
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
     def call(*words: str, stdin: str | None = None) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["coda", *words])
+        monkeypatch.setattr("os._exit", sys.exit)  # the test goes on
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin or ""))
         with pytest.raises(SystemExit) as end:
             main()
@@ -162,6 +165,11 @@ def test_bad_input_is_one_line_and_exit_code_2(
         ((*there, "--show", "cooking"), "unknown stage"),
         ((*there, "--api-key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
         ((*there, "--decoding", "top_k"), "write it as name=value"),
+        ((*there, "--decoding", "api_key=sk-1"), "api_key is no decoding setting"),
+        ((*there, "--decoding", "temperature=1"), "use --budget temperature=VALUE"),
+        ((*there, "--output", "o.jsonl"), "--output is for --input"),
+        ((*there, "--algorithm", "direct", "--budget", "num_attempts_baseline=5"), "temperature.direct is 0"),
+        ((*there, "--budget", "num_attempts_baseline=0", "--budget", "num_attempts_coda=0"), "both 0"),
         (("--profile", "no-such.json"), "cannot be read: No such file"),
         (("--profile", str(old)), "version is 0"),
         ((*there, "--input", "x.jsonl"), "use one of them"),
@@ -174,6 +182,8 @@ def test_bad_input_is_one_line_and_exit_code_2(
         (("--input", str(broken), "--output", "o.jsonl"), "line 2"),
         (("--input", "missing.jsonl", "--output", "o.jsonl"), "no such file"),
         (("--input", str(broken)), "needs --output"),
+        (("--input", str(broken), "--output", str(broken)), "--output is the same file as --input"),
+        (("--input", str(broken), "--output", "o.jsonl", "--json"), "--json is for a single question"),
     ]:
         code, _, err = run("solve", *there, *words)
         assert (code, message in err) == (2, True), (words, err)
@@ -186,6 +196,27 @@ def test_a_wrong_key_is_told_without_the_key(run: Run, monkeypatch: pytest.Monke
     assert code == 2
     assert "refuses to work" in err
     assert KEY not in out + err
+
+
+def test_terminal_escapes_in_a_servers_refusal_are_not_printed_raw(run: Run) -> None:
+    with FakeOpenAIServer(lambda call: Reply("no \x1b]0;owned\x07", status=401)) as server:
+        code, _, err = run("solve", *at(server), "Q?")
+    assert code == 2
+    assert "\x1b" not in err
+
+
+def test_a_failed_run_ends_at_once_and_does_not_wait_for_calls_in_flight() -> None:
+    def reply(call: ServerCall) -> Reply:
+        return Reply("refused", status=401) if call.index == 0 else Reply("Answer: 8", delay=20)
+
+    with FakeOpenAIServer(reply) as server:
+        words = ["solve", *at(server), "--budget", "early_exit=off", "Q?"]
+        started = time.monotonic()
+        done = subprocess.run([sys.executable, "-m", "coda_dspy", *words], capture_output=True, text=True)
+        took = time.monotonic() - started
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert took < 15
 
 
 def test_an_unknown_command_or_option_is_exit_code_2(run: Run) -> None:
