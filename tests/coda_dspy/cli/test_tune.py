@@ -16,6 +16,8 @@ from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
 pytest.importorskip("optuna")
 
+KEY = "sk-sentinel-0123456789"
+
 
 def adds(call: ServerCall) -> Reply:
     if "Write a plan" in call.prompt:
@@ -95,6 +97,47 @@ def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(
     assert process.returncode == 130
     assert "Traceback" not in err
     assert results_in(tmp_path / "run")
+
+
+def test_the_key_is_in_no_file_and_in_no_message(
+    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_SERVER_KEY", KEY)
+    expired = {"yes"}
+
+    def reply(call: ServerCall) -> Reply:
+        if call.index > 20 and expired:
+            expired.clear()
+            return Reply(f"Incorrect API key provided: {KEY}", status=401)
+        return adds(call)
+
+    rows = [{"id": f"q{i}", "question": f"What is {i} + 1?", "answer": str(i + 1), "kind": "math"} for i in range(30)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with FakeOpenAIServer(reply, api_key=KEY) as server:
+        words = ["--engine", "openai/fake", "--api-base", server.url, "--api-key-env", "MY_SERVER_KEY"]
+        words += [
+            "--data",
+            "sums.jsonl",
+            "--train",
+            "4",
+            "--validation",
+            "6",
+            "--test",
+            "6",
+            "--mlflow-uri",
+            mlflow_uri,
+        ]
+        command = [sys.executable, "-m", "coda_dspy", "tune", "--quick", *words]
+        runs = [subprocess.run(command, capture_output=True, text=True) for _ in range(2)]
+    assert [run.returncode for run in runs] == [2, 0], runs[1].stderr
+    assert "refuses to work" in runs[0].stderr
+    for run in runs:
+        assert KEY not in run.stdout + run.stderr
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "mlflow.db" for path in written)
+    assert any(path.suffix == ".json" and path.parent.name == "profiles" for path in written)
+    for path in written:
+        assert KEY.encode() not in path.read_bytes(), path
 
 
 def test_bad_input_is_one_line_and_exit_code_2(command: list[str]) -> None:
