@@ -1,7 +1,10 @@
 """An answer that can be voted on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from coda_dspy.executor import Solution
 
 Path = Literal["direct", "code", "coda"]
 
@@ -31,3 +34,27 @@ class Candidate:
     executions: tuple[str, ...] = ()
     thinking: str = ""
     trace: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    @classmethod
+    def of(cls, solution: Solution, path: Path, attempt: int, plans: tuple[str, ...] = ()) -> "Candidate":
+        """The candidate that one execution makes."""
+        reply = solution.reply
+        return cls(
+            solution.answer, reply.text, path, attempt, reply.tokens, plans, thinking=reply.thinking, trace=reply.trace
+        )
+
+    @classmethod
+    def of_synthesis(cls, synthesis: Solution, executions: Sequence["Candidate"], attempt: int) -> "Candidate":
+        """The candidate that an attempt's synthesis makes, with everything that led to it."""
+        tokens = [synthesis.reply.tokens, *(e.tokens for e in executions)]
+        return cls(
+            synthesis.answer,
+            synthesis.reply.text,
+            "coda",
+            attempt,
+            None if None in tokens else sum(t for t in tokens if t is not None),
+            plans=tuple(plan for e in executions for plan in e.plans),
+            executions=tuple(e.text for e in executions),
+            thinking=synthesis.reply.thinking,
+            trace=tuple(entry for e in executions for entry in e.trace) + synthesis.reply.trace,
+        )

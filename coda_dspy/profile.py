@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from coda_dspy.adapter import adapter_named
 from coda_dspy.budget import FIELDS, Budget
-from coda_dspy.conductor import AdaptiveCoda, Coda, Conductor
+from coda_dspy.conductor import AdaptiveCoda, Coda
 from coda_dspy.engines import connect, redact
 from coda_dspy.engines.connect import check_decoding
 from coda_dspy.errors import UserError
+from coda_dspy.program import Conductor
 
 VERSION: Literal[1] = 1
 Algorithm = Literal["adaptive", "coda", "direct"]

@@ -18,10 +18,10 @@ from dspy.lm15 import request_from_openai_chat
 
 from coda_dspy import AdaptiveCoda, Budget, Coda, connect
 from coda_dspy.cli.display import console, count, quiet_libraries, table
-from coda_dspy.conductor import Conductor
 from coda_dspy.data import Question, load
 from coda_dspy.evaluation import JsonLines, Result, evaluate
 from coda_dspy.optimizers.statistics import accuracy, mean_tokens, paired_difference
+from coda_dspy.program import Conductor
 
 SYSTEM = "You are a careful math tutor. Solve the problem step by step, briefly. End with one line: Answer: <number>"
 BUDGET = Budget.preset("quick")

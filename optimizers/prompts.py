@@ -11,8 +11,8 @@ from io import StringIO
 import dspy
 from dspy.teleprompt import BootstrapFewShot
 
-from coda_dspy.conductor import Conductor
 from coda_dspy.evaluation import Gradable
+from coda_dspy.program import Conductor
 
 from .metrics import is_correct, to_example
 

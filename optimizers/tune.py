@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 import dspy
 
-from coda_dspy.conductor import AdaptiveCoda, Conductor
+from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import engine_name
 from coda_dspy.evaluation import Gradable, Result, evaluate, new_session
 from coda_dspy.profile import Profile, with_algorithm
+from coda_dspy.program import Conductor
 from coda_dspy.tracking import Tracker
 
 from .budgets import BudgetSearch, Trial, budget_at, pick_cheapest, point_name

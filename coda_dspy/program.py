@@ -1,0 +1,122 @@
+"""What both algorithms share: the question's books, the adapter and the engine, and the prediction."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import dspy
+
+from coda_dspy.budget import Budget
+from coda_dspy.candidate import Candidate, Path
+from coda_dspy.errors import EngineError, EngineFailed, UserError
+from coda_dspy.question import Question, open_question
+from coda_dspy.task import Task
+from coda_dspy.voting import AnswerClass, plurality
+
+
+class Outcome(NamedTuple):
+    """What an algorithm ends with: the chosen candidate, the votes by class, and every candidate there was."""
+
+    chosen: Candidate | None
+    path: Path | None
+    classes: Sequence[AnswerClass]
+    candidates: list[Candidate]
+    trace: tuple[object, ...] = ()
+
+
+class Conductor(dspy.Module):
+    """The base of both algorithms: answers one question within its own books.
+
+    Args:
+        budget: How much compute a question may take; by default `Budget()`.
+        adapter: `plain`, `sections`, or `None` for the adapter of `dspy.settings`.
+        lm: The engine; by default the one of `dspy.settings`.
+    """
+
+    def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
+        super().__init__()
+        self.budget = budget if budget is not None else Budget()
+        self.adapter = adapter
+        self.lm = lm
+
+    def forward(self, question: str, kind: str = "math", choices: Sequence[str] | None = None) -> dspy.Prediction:
+        """Answer one question.
+
+        Args:
+            question: The problem, in words.
+            kind: `math`, `choice` or `text`.
+            choices: The options of a `choice` question, without letters.
+
+        Returns:
+            A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `path`
+            (`direct`, `code` or `coda`), `candidates`, `votes` (votes by answer), `failures` (why steps gave nothing),
+            `transcript` (what every role said) and `ledger`.
+
+        Raises:
+            UserError: The question does not fit its kind.
+            EngineError: The engine cannot be used at all, or never gave a single reply.
+        """
+        task = Task.of(question, kind, choices)
+        with dspy.context(**self._engine()), open_question(task, self.budget, self.adapter) as opened:
+            outcome = self.solve()
+        _extend_trace(outcome)
+        return _prediction(opened, outcome)
+
+    async def aforward(
+        self, question: str, kind: str = "math", choices: Sequence[str] | None = None
+    ) -> dspy.Prediction:
+        """The same for `acall`, in a thread of its own."""
+        return await asyncio.to_thread(self.forward, question, kind, choices)
+
+    def _engine(self) -> dict[str, dspy.LM]:
+        """The program's own engine, if it has one, on the rollout that an optimizer may have set."""
+        if self.lm is None:
+            return {}
+        rollout = getattr(dspy.settings.lm, "kwargs", {}).get("rollout_id")
+        return {"lm": self.lm if rollout is None else self.lm.copy(rollout_id=rollout)}
+
+    def solve(self) -> Outcome:
+        """Answer the question that is open in this context."""
+        raise UserError(f"{type(self).__name__} is no algorithm; use coda_dspy.Coda or coda_dspy.AdaptiveCoda")
+
+
+def elected(votes: list[Candidate], candidates: list[Candidate], classes: Sequence[AnswerClass]) -> Outcome:
+    """The plurality of the votes. Its path is that of the last pass that voted for it."""
+    winner = plurality(classes)
+    if winner is None:
+        return Outcome(None, None, (), candidates)
+    members = [votes[position] for position in winner.members]
+    trace = tuple(entry for member in members for entry in member.trace)
+    return Outcome(members[0], members[-1].path, classes, candidates, trace)
+
+
+def _extend_trace(outcome: Outcome) -> None:
+    """Optimizers learn from the winning branches only: the calls of losing ones would make bad demonstrations."""
+    trace = dspy.settings.trace
+    if trace is not None and dspy.settings.max_trace_size > 0:
+        trace.extend(outcome.trace)
+        del trace[: -dspy.settings.max_trace_size]
+
+
+def _prediction(question: Question, outcome: Outcome) -> dspy.Prediction:
+    refuse_silence(question)
+    chosen = outcome.chosen
+    return dspy.Prediction(
+        answer=chosen.answer if chosen else None,
+        solution=chosen.text if chosen else "",
+        path=outcome.path,
+        candidates=outcome.candidates,
+        votes={c.answer: c.votes for c in outcome.classes},
+        failures=[str(failure) for failure in question.failures],
+        transcript=question.transcript,
+        ledger=question.ledger,
+    )
+
+
+def refuse_silence(question: Question) -> None:
+    """An engine that never gave one reply is not a hard question: the run has to stop, not to count wrong answers."""
+    entries = question.ledger.entries
+    if entries and all(entry.error is not None for entry in entries):
+        lost = [f for f in question.failures if isinstance(f, EngineFailed) and f.transient]
+        if lost:
+            raise EngineError(f"the engine gave no reply in {len(entries)} tries. Last reason: {lost[-1].reason}")
