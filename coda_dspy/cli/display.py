@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ SECONDS_BETWEEN_LINES = 5.0  # how often progress is written where there is no t
 def quiet_libraries() -> None:
     """DSPy warns of every cut reply, and its optimizers draw bars; both are in our own tables and progress."""
     os.environ.setdefault("TQDM_DISABLE", "1")
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     logging.getLogger("dspy").setLevel(logging.ERROR)
 
 
@@ -106,21 +108,30 @@ class TuneDisplay:
 
     def __init__(self, questions: int, minutes: float | None, started: float) -> None:
         self.planned, self.minutes, self.started = questions, minutes, started
-        self.begun = self.printed = time.monotonic()
+        self.begun = time.monotonic()
         self.done = self.tokens = 0
         self.name, self.phase_total, self.phase_done = "starting", 0, 0
         self.best_text = "–"
         self._live: Live | None = None
+        self._ended = threading.Event()
 
     def __enter__(self) -> "TuneDisplay":
         if err_console.is_terminal:
             self._live = Live(get_renderable=self.render, console=err_console, refresh_per_second=2, transient=True)
             self._live.start()
+        else:
+            threading.Thread(target=self._print_lines, name="coda-progress", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         if self._live is not None:
             self._live.stop()
+
+    def _print_lines(self) -> None:
+        """Where nothing can be redrawn: a line every few seconds, also while one long question is being answered."""
+        while not self._ended.wait(SECONDS_BETWEEN_LINES):
+            err_console.print(self._line(), markup=False, highlight=False)
 
     def phase(self, name: str, questions: int) -> None:
         self.name, self.phase_total, self.phase_done = name, questions, 0
@@ -131,9 +142,6 @@ class TuneDisplay:
         self.done += 1
         self.phase_done += 1
         self.tokens += result.billed_tokens or 0
-        if self._live is None and time.monotonic() - self.printed >= SECONDS_BETWEEN_LINES:
-            self.printed = time.monotonic()
-            err_console.print(self._line(), markup=False, highlight=False)
 
     def best(self, text: str) -> None:
         self.best_text = text
