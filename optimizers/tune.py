@@ -63,7 +63,7 @@ def tune(
     folder: Path,
     *,
     data: str = "math",
-    workers: int = 4,
+    workers: int = 8,
     tracker: Tracker | None = None,
     watcher: Watcher | None = None,
     started: float | None = None,

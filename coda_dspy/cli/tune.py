@@ -27,7 +27,7 @@ from coda_dspy.errors import UserError
 @click.option("--trials", "max_trials", type=click.IntRange(1), help="The most budgets to measure.")
 @click.option("--minutes", type=click.FloatRange(1), help="No further trial or test question is started after it.")
 @click.option("--seed", type=int, help="Seed of the split and of the search. Default: 0.")
-@click.option("--workers", type=click.IntRange(1, 1024), default=4, show_default=True, help="Questions at a time.")
+@click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
 @click.option("--adapter", type=click.Choice(["plain", "sections"]), default="plain", show_default=True)
 @budget_option
 @click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the experiment is tracked.")
