@@ -44,9 +44,9 @@ class TunePlan:
     def quick(cls) -> "TunePlan":
         """A first look in at most a quarter of an hour on two cores."""
         return cls(
-            train=6,
+            train=8,
             validation=10,
-            test=16,
+            test=24,
             space=Space((1, 3), (0, 1), (1, 2)),
             max_trials=4,
             max_demos=1,

@@ -35,6 +35,7 @@ FRESH = 7919  # rollout base of the held-out measurement: samples that no choice
 # Shares of a time limit after which compiling and search, and then the test, start nothing new.
 SEARCH_ENDS, TEST_ENDS = 0.65, 1.0
 FEWEST = 4
+TYPICAL_SHARE = 0.5  # of the calls of the dearest budget that a question takes: those that agree leave early
 
 
 class Watcher(Protocol):
@@ -220,11 +221,12 @@ class _Tune:
         return changed
 
     def _fitting_validation(self) -> int:
-        """How many validation questions the search can afford, were every one of them to take the dearest budget."""
+        """How many validation questions the search can afford: each pays for the samples of the dearest budget."""
         space = self.plan.space
         calls = max(space.num_attempts_baseline) + max(space.best_of_n) * (2 * max(space.n_plans) + 1)
         tokens = mean_tokens(self.asked) if self.asked else None
-        return self._fitting("validation", self.plan.validation, calls * tokens if tokens else None, SEARCH_ENDS)
+        each = TYPICAL_SHARE * calls * tokens if tokens else None
+        return self._fitting("validation", self.plan.validation, each, SEARCH_ENDS)
 
     # -- test ----------------------------------------------------------------------------------------------------
 
