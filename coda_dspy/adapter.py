@@ -23,13 +23,16 @@ class PlainAdapter(Adapter):
 
     A message is the question, the further inputs under their names, the instructions, and the line that says how the
     reply ends. There is no system message: every role's prompt of one question begins with the same text, so that
-    the prefix cache of a server is hit across plans, attempts and roles.
+    the prefix cache of a server is hit across plans, attempts and roles. A reply may be begun for an engine that
+    continues one (`coda_begun` in the context); its beginning is put back in front of what the engine adds.
     """
 
     def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> list[dict[str, Any]]:
         shown = [demo for demo in demos if _output_of(signature) in demo]
         messages = self.format_demos(signature, shown)
-        return [*messages, {"role": "user", "content": self.format_user_message_content(signature, inputs)}]
+        messages.append({"role": "user", "content": self.format_user_message_content(signature, inputs)})
+        begun = dspy.settings.get("coda_begun")
+        return [*messages, {"role": "assistant", "content": begun}] if begun else messages
 
     def format_user_message_content(
         self,
@@ -65,7 +68,8 @@ class PlainAdapter(Adapter):
                 lm_response=completion,
                 message="The reply holds no text outside its thinking.",
             )
-        return {_output_of(signature): visible.strip()}
+        begun = dspy.settings.get("coda_begun") or ""
+        return {_output_of(signature): (visible if visible.startswith(begun) else begun + visible).strip()}
 
 
 class SectionAdapter(ChatAdapter):

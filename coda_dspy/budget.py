@@ -20,12 +20,16 @@ _COUNTS: dict[str, tuple[int, int, int]] = {
     "n_plans": (2, 1, 64),
     "max_plan_tries": (2, 1, 16),
     "num_attempts_baseline": (3, 0, 256),
-    # The coding pass is not part of this version: asking for it is an error, not a silent nothing.
-    "num_attempts_coding": (0, 0, 0),
+    "num_attempts_coding": (0, 0, 256),
     "num_attempts_coda": (1, 0, 64),
     "refine_rounds": (0, 0, 16),
 }
-_SWITCHES: dict[str, bool] = {"plan_diversity": False, "use_planner": True, "use_reflection": True}
+_SWITCHES: dict[str, bool] = {
+    "plan_diversity": False,
+    "use_planner": True,
+    "use_reflection": True,
+    "stop_on_agreement": False,
+}
 _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "verifier": ("majority", VERIFIERS),
     "early_exit": ("lossless", EARLY_EXITS),
@@ -54,8 +58,8 @@ _DEFAULTS: dict[str, Any] = {
 FIELDS: tuple[str, ...] = tuple(_DEFAULTS)
 
 # The paper's settings as its authors published them (the CePO configurations for Qwen3 and gpt-oss of optillm):
-# best_of_n 3, two plans from at most four tries. They do not give the attempts of Algorithm 2; three baseline
-# attempts are the fewest in which a majority means something.
+# best_of_n 3, two plans from at most four tries. They do not give the attempts of Algorithm 2; three direct attempts
+# are the fewest in which a majority means something, and as many by program.
 _PRESETS: dict[str, dict[str, Any]] = {
     "quick": {
         "best_of_n": 1,
@@ -65,12 +69,16 @@ _PRESETS: dict[str, dict[str, Any]] = {
         | dict.fromkeys(("execute", "direct", "code", "refine", "reflect"), 400),
     },
     "paper-qwen3": {
+        "num_attempts_coding": 3,
+        "refine_rounds": 2,
         "best_of_n": 3,
         "n_plans": 2,
         "temperature": dict.fromkeys(STAGES, 0.8) | {"direct": 0.6, "judge": 0.6},
         "max_tokens": dict.fromkeys(STAGES, 24576) | {"plan": 28672, "direct": 32768, "reflect": 20481, "judge": 20480},
     },
     "paper-gpt-oss": {
+        "num_attempts_coding": 3,
+        "refine_rounds": 2,
         "best_of_n": 3,
         "n_plans": 2,
         "verifier": "judge",
@@ -85,6 +93,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "plan_diversity": True,
         "refine_rounds": 2,
         "num_attempts_baseline": 8,
+        "num_attempts_coding": 8,
         "num_attempts_coda": 2,
         "max_tokens": dict.fromkeys(STAGES, 16384),
     },
@@ -103,9 +112,12 @@ class Budget(Parameter):
         use_reflection: Without it, every execution is a candidate itself (an ablation of the paper).
         verifier: `majority`, `judge` (absolute ratings) or `pairwise` (comparisons in both orders).
         num_attempts_baseline: Direct attempts of Algorithm 2, step 1, 0 to 256.
-        num_attempts_coding: Runs of the coding agent, step 2. Only 0 in this version.
+        num_attempts_coding: Runs of the coding agent, step 2, 0 to 256; for maths only.
         num_attempts_coda: Runs of Algorithm 1 in step 3 of Algorithm 2, 0 to 64.
-        refine_rounds: How often an execution without a readable answer is sent back with that feedback, 0 to 16.
+        refine_rounds: How often an execution is sent back with what is wrong with it, 0 to 16: no readable answer, a
+            program that fails, a public test that is not passed.
+        stop_on_agreement: Ask once directly and once by program first, and stop where the two agree (maths only). Not a
+            rule of the paper.
         early_exit: `lossless` launches votes in waves and stops when no vote can change the answer; `beta` stops when
             a Beta posterior is 95 % sure of the leader (the answer may differ); `off` runs everything. `True` and
             `False` stand for `lossless` and `off`.
@@ -139,6 +151,7 @@ class Budget(Parameter):
     plan_diversity: bool
     use_planner: bool
     use_reflection: bool
+    stop_on_agreement: bool
     verifier: str
     num_attempts_baseline: int
     num_attempts_coding: int
@@ -216,8 +229,6 @@ def _check(name: str, value: Any) -> Any:
 
 def _count(name: str, value: Any) -> int:
     _, lowest, highest = _COUNTS[name]
-    if name == "num_attempts_coding" and value not in (0, False):
-        raise UserError(f"num_attempts_coding is {value!r}; the coding pass is not part of this version, use 0")
     return _integer(name, value, lowest, highest)
 
 
@@ -262,6 +273,11 @@ def _refuse_identical_samples(budget: Budget) -> None:
         raise UserError(
             f"num_attempts_baseline is {budget.num_attempts_baseline}, but temperature.direct is 0: all attempts would "
             "be the same reply; use temperature.direct above 0, or num_attempts_baseline 1"
+        )
+    if budget.num_attempts_coding > 1 and budget.temperature["code"] == 0:
+        raise UserError(
+            f"num_attempts_coding is {budget.num_attempts_coding}, but temperature.code is 0: all programs would be "
+            "the same; use temperature.code above 0, or num_attempts_coding 1"
         )
     samples = budget.best_of_n * budget.n_plans * budget.num_attempts_coda
     stages = ("plan", "execute") if budget.use_planner else ("execute",)

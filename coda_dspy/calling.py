@@ -77,7 +77,9 @@ class _Recorder:
         self.history: list[dict[str, Any]] = []
 
 
-def ask(predict: dspy.Predict, stage: str, sample: Sample, inputs: Mapping[str, str], tries: int = 1) -> Reply:
+def ask(
+    predict: dspy.Predict, stage: str, sample: Sample, inputs: Mapping[str, str], tries: int = 1, begun: str = ""
+) -> Reply:
     """One step of a role.
 
     A reply that is cut off or empty is thrown away. The reasoning effort then steps down where the engine takes one,
@@ -89,6 +91,7 @@ def ask(predict: dspy.Predict, stage: str, sample: Sample, inputs: Mapping[str, 
         sample: The place of the step in the search.
         inputs: The values of the signature's input fields.
         tries: How often to try, each time from the highest effort down.
+        begun: How the reply begins, for an engine that continues a begun reply.
 
     Raises:
         CallFailed: No usable reply: `Truncated`, `EmptyReply`, `OutOfTokens`, or `EngineFailed`.
@@ -102,7 +105,8 @@ def ask(predict: dspy.Predict, stage: str, sample: Sample, inputs: Mapping[str, 
             continue  # the same call again, as the engine sees it
         meter.sample = sample._replace(retry=retry)
         try:
-            text, thinking, trace = _call_once(predict, question, meter, effort, inputs)
+            with dspy.context(coda_begun=begun if _continues_replies(predict) else ""):
+                text, thinking, trace = _call_once(predict, question, meter, effort, inputs)
         except CallFailed as error:
             failure = error
             if isinstance(error, OutOfTokens) or (isinstance(error, EngineFailed) and not error.transient):
@@ -116,8 +120,15 @@ def ask(predict: dspy.Predict, stage: str, sample: Sample, inputs: Mapping[str, 
 
 
 def _takes_no_effort(predict: dspy.Predict) -> bool:
-    engine = getattr(predict.lm or dspy.settings.lm, "engine", None)
-    return "reasoning" in getattr(engine, "refused", ())
+    return "reasoning" in getattr(_engine_of(predict), "refused", ())
+
+
+def _continues_replies(predict: dspy.Predict) -> bool:
+    return bool(getattr(_engine_of(predict), "continues_replies", False))
+
+
+def _engine_of(predict: dspy.Predict) -> Any:
+    return getattr(predict.lm or dspy.settings.lm, "engine", None)
 
 
 def _call_once(
@@ -218,6 +229,8 @@ def _check_complete(meter: CallMeter, recorder: _Recorder, config: dict[str, Any
 
 def _translated(stage: str, error: LMError) -> Exception:
     message = redact(str(error)).strip().splitlines()[0]
+    if isinstance(error, LMNotConfiguredError):
+        return EngineError("the engine needs a key: set its provider's environment variable, or name one (api_key)")
     if isinstance(error, FATAL) or error.status == 404:
         return EngineError(f"the engine refuses to work: {message}")
     return EngineFailed(stage, message, transient=is_retryable_lm_error(error))

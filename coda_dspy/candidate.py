@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from coda_dspy.executor import Solution
+from coda_dspy.solution import Solution
 
 Path = Literal["direct", "code", "coda"]
 
@@ -22,6 +22,7 @@ class Candidate:
         plans: The plans behind it, where there are any.
         executions: The texts that a synthesis was made from.
         thinking: What the engine thought before the text.
+        trusted: False for a program that fails a public test.
         trace: DSPy trace entries of the calls behind it, for optimizers.
     """
 
@@ -33,6 +34,7 @@ class Candidate:
     plans: tuple[str, ...] = ()
     executions: tuple[str, ...] = ()
     thinking: str = ""
+    trusted: bool = True
     trace: tuple[Any, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
@@ -40,7 +42,15 @@ class Candidate:
         """The candidate that one execution makes."""
         reply = solution.reply
         return cls(
-            solution.answer, reply.text, path, attempt, reply.tokens, plans, thinking=reply.thinking, trace=reply.trace
+            solution.answer,
+            reply.text,
+            path,
+            attempt,
+            reply.tokens,
+            plans,
+            thinking=reply.thinking,
+            trusted=solution.trusted,
+            trace=reply.trace,
         )
 
     @classmethod
@@ -56,5 +66,6 @@ class Candidate:
             plans=tuple(plan for e in executions for plan in e.plans),
             executions=tuple(e.text for e in executions),
             thinking=synthesis.reply.thinking,
+            trusted=synthesis.trusted,
             trace=tuple(entry for e in executions for entry in e.trace) + synthesis.reply.trace,
         )

@@ -1,22 +1,26 @@
 """The conductor: Algorithms 1 and 2 of "The Conductor and the Engine" (arXiv 2509.19762)."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import dspy
 
 from coda_dspy.budget import Budget
 from coda_dspy.candidate import Candidate
+from coda_dspy.coder import Coder
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
-from coda_dspy.executor import Executor, Solution
+from coda_dspy.executor import Executor
 from coda_dspy.planner import Planner
 from coda_dspy.program import Conductor, Outcome, elected, refuse_silence
 from coda_dspy.question import current_question, tried
 from coda_dspy.reflector import Reflector
 from coda_dspy.sampling import Sample
+from coda_dspy.solution import Solution
 from coda_dspy.verifier import Verifier, answer_classes
 from coda_dspy.voting import beta_is_sure, strict_majority
-from coda_dspy.waves import Cast, rule_of_plurality, rule_of_step_1, vote
+from coda_dspy.waves import Cast, rule_of_majority, rule_of_plurality, vote
 
 
 class Coda(Conductor):
@@ -35,11 +39,13 @@ class Coda(Conductor):
         super().__init__(budget, adapter, lm)
         self.planner = Planner()
         self.executor = Executor()
+        self.coder = Coder()
         self.reflector = Reflector()
         self.verifier = Verifier()
 
     def solve(self) -> Outcome:
         """answer = verify(Q, s_1 … s_best_of_n)."""
+        self.probe(self.budget.best_of_n)
         outcome = self.run()
         return outcome if outcome.chosen is not None else self.last_resort()
 
@@ -51,7 +57,7 @@ class Coda(Conductor):
         """
         path = f"coda-{number}" if number else "coda"
         approaches = self._approaches(path)
-        spare: dict[int, list[Candidate]] = {}  # executions of attempts that came to no synthesis
+        spare: dict[int, list[Candidate]] = {}  # of attempts that came to no candidate that can be trusted
         candidates = self._attempts(lambda i: self._attempt(path, i, approaches[i], spare))
         if not candidates:
             candidates = [execution for i in sorted(spare) for execution in spare[i]]
@@ -61,10 +67,22 @@ class Coda(Conductor):
         chosen = verdict.candidate
         return Outcome(chosen, chosen.path, verdict.classes, candidates, chosen.trace + verdict.trace)
 
+    def probe(self, votes: int) -> None:
+        """For a code task on which there will be a vote: inputs on which its programs are compared."""
+        question = current_question()
+        if question.task.kind == "code" and votes > 1:
+            question.task = replace(question.task, probes=self.coder.probes())
+
+    def execute(self, sample: Sample, stage: str, plan: str | None = None) -> Solution:
+        """e = execute(Q, plan), in words, or for a code task as a program."""
+        if current_question().task.kind == "code":
+            return self.coder.implement(sample, stage, plan)
+        return self.executor(sample, stage, plan)
+
     def last_resort(self) -> Outcome:
         """One direct attempt, when nothing else gave an answer: a question is not left without one."""
         refuse_silence(current_question())
-        solution = tried(lambda: self.executor(Sample("last-resort"), "direct"))
+        solution = tried(lambda: self.execute(Sample("last-resort"), "direct"))
         candidates = [Candidate.of(solution, "direct", 0)] if solution is not None else []
         return elected(candidates, candidates, answer_classes(candidates))
 
@@ -77,23 +95,25 @@ class Coda(Conductor):
     def _attempt(self, path: str, i: int, approach: str, spare: dict[int, list[Candidate]]) -> list[Candidate]:
         """One attempt: for each j, plan_j = plan(Q) and e_j = execute(Q, plan_j); then s_i = reflect(e_1 … e_n)."""
         branches = fan_out(lambda j: tried(lambda: self._branch(path, i, j, approach)), range(self.budget.n_plans))
+        refuse_silence(current_question())
         done = [branch for branch in branches if branch is not None]
         executions = [Candidate.of(b.execution, "coda", i, plans=b.plans) for b in done]
         if not self.budget.use_reflection:
-            return executions
+            return _trusted(executions, i, spare)
         synthesis = tried(lambda: self.reflector(Sample(path, i), [b.execution for b in done])) if done else None
         if synthesis is None:
-            spare[i] = executions
-            return []
-        return [Candidate.of_synthesis(synthesis, executions, i)]
+            return _trusted([], i, spare, executions)
+        made = Candidate.of_synthesis(synthesis, executions, i)
+        # A program that passes the public tests is not lost to a synthesis that breaks it.
+        return _trusted([made], i, spare, executions) or [e for e in executions if e.trusted][:1]
 
     def _branch(self, path: str, i: int, j: int, approach: str) -> "_Branch":
         place = Sample(path, i, j)
         if not self.budget.use_planner:
-            return _Branch((), self.executor(place, "execute"))
+            return _Branch((), self.execute(place, "execute"))
         plan = self.planner(place, approach)
-        execution = self.executor(place, "execute", plan.text)
-        return _Branch((plan.text,), Solution(execution.answer, execution.reply.after(plan)))
+        execution = self.execute(place, "execute", plan.text)
+        return _Branch((plan.text,), replace(execution, reply=execution.reply.after(plan)))
 
     def _approaches(self, path: str) -> list[str]:
         """One approach an attempt, where plan diversity asks for them; otherwise none."""
@@ -120,39 +140,84 @@ class AdaptiveCoda(Conductor):
         self._check_attempts()
 
     def solve(self) -> Outcome:
-        """Steps 1 and 3 of Algorithm 2; S is the list of votes."""
+        """Steps 1 to 3 of Algorithm 2; S is the list of votes."""
         self._check_attempts()
         budget = self.budget
+        self.coda.probe(budget.num_attempts_baseline + budget.num_attempts_coda)
+        spare: dict[int, list[Candidate]] = {}  # programs that fail a public test: they vote where no other does
+        coding = budget.num_attempts_coding if current_question().task.kind == "math" else 0
+        direct, code = _once(lambda i: self._direct(i, spare)), _once(self._code)
+        if budget.stop_on_agreement and coding and budget.num_attempts_baseline:
+            first = [c for cast in fan_out(lambda one: one(0), (direct, code)) for c in cast]
+            classes = answer_classes(first)
+            if len(first) == 2 and len(classes) == 1:
+                return elected(first, first, classes)
         # Step 1: num_attempts_baseline direct executions, all into S.
-        votes = vote(self._direct, budget.num_attempts_baseline, rule_of_step_1(budget))
-        classes = answer_classes(votes)
-        majority = strict_majority(classes, budget.num_attempts_baseline)
-        if majority is not None or (budget.early_exit == "beta" and beta_is_sure(classes)):
-            return elected(votes, votes, classes)
+        votes: list[Candidate] = []
+        attempts = 0
+        # Step 2: num_attempts_coding runs of the coding agent, all into S.
+        for cast, number in ((direct, budget.num_attempts_baseline), (code, coding)):
+            attempts += number
+            last = not budget.num_attempts_coda and (cast is code or not coding)
+            votes += vote(cast, number, rule_of_majority(budget, attempts, last), before=votes)
+            classes = answer_classes(votes)
+            refuse_silence(current_question())
+            majority = strict_majority(classes, attempts)
+            if majority is not None or (budget.early_exit == "beta" and beta_is_sure(classes)):
+                return elected(votes, votes, classes)
         # Step 3: num_attempts_coda runs of Algorithm 1, all into S; then the plurality of S.
         runs: dict[int, Outcome] = {}
-        cast = vote(
-            lambda run: self._coda_run(run, runs), budget.num_attempts_coda, rule_of_plurality(budget), before=votes
-        )
-        if not votes + cast:
+        rule = rule_of_plurality(budget)
+        cast_by_coda = vote(lambda run: self._coda_run(run, runs), budget.num_attempts_coda, rule, before=votes)
+        votes_of_all = votes + cast_by_coda or [c for i in sorted(spare) for c in spare[i]]
+        if not votes_of_all:
             return self.coda.last_resort()
         syntheses = [candidate for run in sorted(runs) for candidate in runs[run].candidates]
-        return elected(votes + cast, votes + syntheses, answer_classes(votes + cast))
+        return elected(votes_of_all, (votes or votes_of_all) + syntheses, answer_classes(votes_of_all))
 
     def _check_attempts(self) -> None:
-        if not self.budget.num_attempts_baseline + self.budget.num_attempts_coda:
+        budget = self.budget
+        if not budget.num_attempts_baseline + budget.num_attempts_coding + budget.num_attempts_coda:
             raise UserError(
-                "num_attempts_baseline and num_attempts_coda are both 0, so nothing would be tried; raise one of them"
+                "num_attempts_baseline, num_attempts_coding and num_attempts_coda are all 0, "
+                "so nothing would be tried; raise one of them"
             )
 
-    def _direct(self, attempt: int) -> list[Candidate]:
-        solution = tried(lambda: self.coda.executor(Sample("direct", attempt), "direct"))
-        return [Candidate.of(solution, "direct", attempt)] if solution is not None else []
+    def _direct(self, attempt: int, spare: dict[int, list[Candidate]]) -> list[Candidate]:
+        solution = tried(lambda: self.coda.execute(Sample("direct", attempt), "direct"))
+        candidates = [Candidate.of(solution, "direct", attempt)] if solution is not None else []
+        return _trusted(candidates, attempt, spare)
+
+    def _code(self, attempt: int) -> list[Candidate]:
+        solution = tried(lambda: self.coda.coder(Sample("code", attempt)))
+        return [Candidate.of(solution, "code", attempt)] if solution is not None else []
 
     def _coda_run(self, run: int, runs: dict[int, Outcome]) -> list[Candidate]:
         runs[run] = self.coda.run(run)
         chosen = runs[run].chosen
-        return [chosen] if chosen is not None else []
+        return [chosen] if chosen is not None and chosen.trusted else []
+
+
+def _trusted(
+    candidates: list[Candidate], place: int, spare: dict[int, list[Candidate]], others: Sequence[Candidate] = ()
+) -> list[Candidate]:
+    """The candidates that may vote; if none may, they and `others` are kept as spares."""
+    found = [candidate for candidate in candidates if candidate.trusted]
+    if not found:
+        spare[place] = [*candidates, *others]
+    return found
+
+
+def _once(cast: Cast) -> Cast:
+    """Each attempt at most once: the first ones are asked for twice where agreement could have ended the question."""
+    done: dict[int, list[Candidate]] = {}
+
+    def cast_once(attempt: int) -> list[Candidate]:
+        if attempt not in done:
+            done[attempt] = cast(attempt)
+        return done[attempt]
+
+    return cast_once
 
 
 class _Branch(NamedTuple):

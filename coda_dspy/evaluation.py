@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Protocol
 
 import dspy
 
-from coda_dspy import answers
 from coda_dspy.errors import CallFailed, UserError
 from coda_dspy.ledger import Ledger
 from coda_dspy.task import Task
@@ -32,6 +31,7 @@ class Gradable(Protocol):
     def answer(self) -> str: ...
     @property
     def task(self) -> Task: ...
+    def grade(self, answer: str | None) -> bool | None: ...
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def evaluate(
     """Answer and grade questions, side by side.
 
     Args:
-        program: Called with `question`, `kind` and `choices`; uses the engine of the context.
+        program: Called with the arguments of each task; uses the engine of the context.
         questions: What to answer. Those that `store` already holds are not answered again.
         store: Where each finished question goes at once.
         workers: Questions at the same time.
@@ -204,16 +204,16 @@ def answer_one(program: dspy.Module, question: Gradable, session: str = "") -> R
     task = question.task
     asked = fingerprint(question, program)
     try:
-        prediction = program(question=task.question, kind=task.kind, choices=task.choices)
+        prediction = program(**task.arguments())
     except CallFailed as error:
-        gold, correct = question.answer or None, False if question.answer else None
+        gold, correct = question.answer or None, question.grade(None)
         return Result(question.id, None, gold, correct, error=str(error), session=session, asked=asked)
     ledger: Ledger = prediction.ledger
     return Result(
         id=question.id,
         answer=prediction.answer,
         gold=question.answer or None,
-        correct=answers.correct(task, prediction.answer, question.answer) if question.answer else None,
+        correct=question.grade(prediction.answer),
         solution=prediction.solution,
         path=prediction.path,
         tokens=ledger.tokens(),
@@ -235,7 +235,7 @@ def fingerprint(question: Gradable, program: dspy.Module) -> str:
     lm = getattr(program, "lm", None) or dspy.settings.lm
     engine = [str(getattr(lm, "model", None)), {k: v for k, v in getattr(lm, "kwargs", {}).items() if v is not None}]
     adapter = getattr(program, "adapter", None)
-    content = [question.task.text, question.task.kind, type(program).__name__, adapter, program.dump_state(), engine]
+    content = [question.task.arguments(), type(program).__name__, adapter, program.dump_state(), engine]
     return hashlib.blake2b(json.dumps(content, default=str).encode(), digest_size=8).hexdigest()
 
 

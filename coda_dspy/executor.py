@@ -1,7 +1,5 @@
 """The executor: solves a problem, with a plan or directly, and corrects itself on feedback."""
 
-from dataclasses import dataclass
-
 import dspy
 
 from coda_dspy import answers
@@ -10,16 +8,9 @@ from coda_dspy.errors import NoAnswer
 from coda_dspy.question import current_question
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import Execute, Refine, Solve
+from coda_dspy.solution import Solution
 
 NO_ANSWER = "The last line does not give a final answer in the form that was asked for."
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A complete text and the answer that was read in it: what an execution and a synthesis have in common."""
-
-    answer: str
-    reply: Reply
 
 
 class Executor(dspy.Module):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dspy
 
@@ -39,13 +39,22 @@ class Conductor(dspy.Module):
         self.adapter = adapter
         self.lm = lm
 
-    def forward(self, question: str, kind: str = "math", choices: Sequence[str] | None = None) -> dspy.Prediction:
+    def forward(
+        self,
+        question: str,
+        kind: str = "math",
+        choices: Sequence[str] | None = None,
+        tests: Sequence[Any] = (),
+        entry_point: str | None = None,
+    ) -> dspy.Prediction:
         """Answer one question.
 
         Args:
             question: The problem, in words.
-            kind: `math`, `choice` or `text`.
+            kind: `math`, `choice`, `text` or `code`.
             choices: The options of a `choice` question, without letters.
+            tests: Public tests of a `code` question: cases, or objects of `input`, `output` and `testtype`.
+            entry_point: The function that a `code` question asks for.
 
         Returns:
             A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `path`
@@ -56,17 +65,15 @@ class Conductor(dspy.Module):
             UserError: The question does not fit its kind.
             EngineError: The engine cannot be used at all, or never gave a single reply.
         """
-        task = Task.of(question, kind, choices)
+        task = Task.of(question, kind, choices, tests, entry_point)
         with dspy.context(**self._engine()), open_question(task, self.budget, self.adapter) as opened:
             outcome = self.solve()
         _extend_trace(outcome)
         return _prediction(opened, outcome)
 
-    async def aforward(
-        self, question: str, kind: str = "math", choices: Sequence[str] | None = None
-    ) -> dspy.Prediction:
+    async def aforward(self, **arguments: Any) -> dspy.Prediction:
         """The same for `acall`, in a thread of its own."""
-        return await asyncio.to_thread(self.forward, question, kind, choices)
+        return await asyncio.to_thread(self.forward, **arguments)
 
     def _engine(self) -> dict[str, dspy.LM]:
         """The program's own engine, if it has one, on the rollout that an optimizer may have set."""
@@ -119,4 +126,7 @@ def refuse_silence(question: Question) -> None:
     if entries and all(entry.error is not None for entry in entries):
         lost = [f for f in question.failures if isinstance(f, EngineFailed) and f.transient]
         if lost:
-            raise EngineError(f"the engine gave no reply in {len(entries)} tries. Last reason: {lost[-1].reason}")
+            raise EngineError(
+                f"the engine gave no reply in {len(entries)} tries. Last reason: {lost[-1].reason}. "
+                "Is the server running, and its address right (api_base)?"
+            )

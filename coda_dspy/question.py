@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a role: who spoke, at which place of the search, and what was said, or why nothing was."""
+    """One step of a role: who spoke, at which place of the search, and what was said, or why nothing was.
+
+    What a failing program came to when it ran is a step of the role that wrote it.
+    """
 
     stage: str
     sample: Sample

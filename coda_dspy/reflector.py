@@ -7,10 +7,11 @@ import dspy
 from coda_dspy import answers
 from coda_dspy.calling import ask
 from coda_dspy.errors import NoAnswer
-from coda_dspy.executor import Solution
+from coda_dspy.programs import check, feedback_on
 from coda_dspy.question import current_question
 from coda_dspy.sampling import Sample
-from coda_dspy.signatures import Reflect
+from coda_dspy.signatures import MergePrograms, Reflect
+from coda_dspy.solution import Solution
 
 
 class Reflector(dspy.Module):
@@ -19,18 +20,40 @@ class Reflector(dspy.Module):
     def __init__(self) -> None:
         super().__init__()
         self.reflect = dspy.Predict(Reflect)
+        self.merge = dspy.Predict(MergePrograms)
 
     def forward(self, sample: Sample, executions: Sequence[Solution]) -> Solution:
-        """One synthesis.
+        """One synthesis; of programs, one that is tried on the public tests.
 
         Raises:
             CallFailed: The reply was cut off or empty, the engine failed, or no answer can be read in it.
         """
         task = current_question().task
-        texts = [f"Solution {number}:\n{e.reply.text}" for number, e in enumerate(executions, start=1)]
-        inputs = {"question": task.text, "solutions": "\n\n".join(texts), "ending": answers.wanted(task)}
-        reply = ask(self.reflect, "reflect", sample._replace(step="reflect"), inputs)
+        ending = answers.wanted(task)
+        inputs = {"question": task.text, "solutions": _numbered(executions), "ending": ending}
+        predict = self.merge if task.kind == "code" else self.reflect
+        reply = ask(predict, "reflect", sample._replace(step="reflect"), inputs)
         answer = answers.extract(task, reply.text)
         if answer is None:
             raise NoAnswer("reflect")
-        return Solution(answer, reply)
+        return Solution(answer, reply, trusted=passes(answer))
+
+
+def passes(answer: str) -> bool:
+    """Whether nothing is known against an answer: a program that fails a public test is not to be trusted."""
+    task = current_question().task
+    return task.kind != "code" or all(o.passed for o in check(answer, task.cases, task.entry_point))
+
+
+def _numbered(executions: Sequence[Solution]) -> str:
+    """The executions one under the other; of programs, with the public tests that they fail."""
+    task = current_question().task
+    texts = []
+    for number, execution in enumerate(executions, start=1):
+        if task.kind != "code":
+            texts.append(f"Solution {number}:\n{execution.reply.text}")
+            continue
+        failed = feedback_on(check(execution.answer, task.cases, task.entry_point), most=1)
+        verdict = f"It fails:\n{failed}" if failed else "It passes the tests that are known."
+        texts.append(f"Program {number}:\n```python\n{execution.answer}\n```\n{verdict}")
+    return "\n\n".join(texts)

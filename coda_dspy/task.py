@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from coda_dspy.errors import UserError
+from coda_dspy.programs.cases import Case, cases_in
 
-Kind = Literal["math", "choice", "text"]
+Kind = Literal["math", "choice", "text", "code"]
 KINDS: tuple[str, ...] = get_args(Kind)
 LETTERS = "ABCDEFGHIJ"
 
@@ -17,8 +18,13 @@ class Task:
 
     Args:
         question: The problem, in words.
-        kind: How its answer looks and is compared: `math`, `choice` (one letter) or `text`.
+        kind: How its answer looks and is compared: `math`, `choice` (one letter), `text` or `code` (a program).
         choices: For `choice` only: 2 to 10 options, without letters.
+        tests: For `code` only: public tests, which the conductor may run. Without any, the examples in the question
+            are used where they can be read.
+        entry_point: For `code` only: the function, or method of `class Solution`, that is asked for; `None` for a
+            program from standard input to standard output.
+        probes: For `code` only: further inputs, without outputs, on which programs are compared with each other.
 
     Raises:
         UserError: Unknown kind, empty question, or choices that do not fit the kind.
@@ -27,6 +33,9 @@ class Task:
     question: str
     kind: str = "math"
     choices: tuple[str, ...] | None = None
+    tests: tuple[Case, ...] = ()
+    entry_point: str | None = None
+    probes: tuple[Case, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -37,6 +46,10 @@ class Task:
             self._check_choices()
         elif self.choices is not None:
             raise UserError(f"choices were given, but kind is {self.kind!r}; use kind='choice'")
+        if self.kind != "code" and (self.tests or self.entry_point):
+            raise UserError(f"tests or entry_point were given, but kind is {self.kind!r}; use kind='code'")
+        if self.entry_point is not None and not self.entry_point.isidentifier():
+            raise UserError(f"entry_point is {self.entry_point!r}; give the name of a function")
 
     def _check_choices(self) -> None:
         if not self.choices:
@@ -47,11 +60,33 @@ class Task:
             raise UserError("choices holds an empty option; every option needs text")
 
     @classmethod
-    def of(cls, question: str, kind: str = "math", choices: Sequence[str] | None = None) -> "Task":
-        """Build a task from loose arguments, as programs and files give them."""
+    def of(
+        cls,
+        question: str,
+        kind: str = "math",
+        choices: Sequence[str] | None = None,
+        tests: Sequence[Any] = (),
+        entry_point: str | None = None,
+    ) -> "Task":
+        """Build a task from loose arguments, as programs and files give them; tests may be JSON objects."""
         if isinstance(choices, str):
             raise UserError("choices is a text; give a list of 2 to 10 options")
-        return cls(question, kind, tuple(choices) if choices is not None else None)
+        cases = [t if isinstance(t, Case) else Case.of(t, f"test {n}") for n, t in enumerate(tests or (), start=1)]
+        return cls(question, kind, tuple(choices) if choices is not None else None, tuple(cases), entry_point or None)
+
+    def arguments(self) -> dict[str, Any]:
+        """The task as arguments of a program; those of other kinds are left out."""
+        arguments: dict[str, Any] = {"question": self.question, "kind": self.kind}
+        if self.kind == "choice":
+            arguments["choices"] = self.choices
+        if self.kind == "code":
+            arguments |= {"tests": self.tests, "entry_point": self.entry_point}
+        return arguments
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """What a program may be tried on: the public tests, or else the examples in the question."""
+        return self.tests or tuple(cases_in(self.question, self.entry_point))
 
     @property
     def text(self) -> str:

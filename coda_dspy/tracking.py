@@ -55,9 +55,9 @@ class Tracker:
         """A nested run: a trial."""
         return _Run(self._shared, name, parent=self._run)
 
-    def close(self, failed: bool = False) -> None:
-        """End the run and wait until everything is stored."""
-        self._run.end(failed)
+    def close(self, status: str = "FINISHED") -> None:
+        """End the run (`FINISHED`, `FAILED` or `KILLED`) and wait until everything is stored."""
+        self._run.end(status)
         self._shared.close()
 
 
@@ -139,8 +139,8 @@ class _Run:
     def table(self, columns: Mapping[str, list[Any]], name: str) -> None:
         self._call("log_table", dict(columns), name)
 
-    def end(self, failed: bool = False) -> None:
-        self._call("set_terminated", "FAILED" if failed else "FINISHED")
+    def end(self, status: str = "FINISHED") -> None:
+        self._call("set_terminated", status)
 
     def _call(self, method: str, *args: Any) -> None:
         """Have the client carry out one of its methods on this run, in its turn."""

@@ -50,13 +50,19 @@ def rule_of_plurality(budget: Budget) -> IsSettled | None:
     return {"off": None, "lossless": plurality_is_settled, "beta": beta_is_settled}[budget.early_exit]
 
 
-def rule_of_step_1(budget: Budget) -> IsSettled | None:
-    """Step 1 ends with a strict majority of all its attempts; without one, every vote is needed in S for step 3."""
+def rule_of_majority(budget: Budget, attempts: int, last: bool) -> IsSettled | None:
+    """Steps 1 and 2 end with a strict majority of all attempts so far; without one, a later step needs every vote.
+
+    Args:
+        budget: Whose `early_exit` it is.
+        attempts: Attempts of the steps so far, this one included.
+        last: Whether no step follows, so that only the plurality matters.
+    """
 
     def is_settled(classes: Sequence[AnswerClass], remaining: int) -> bool:
-        majority = strict_majority(classes, budget.num_attempts_baseline) is not None
+        majority = strict_majority(classes, attempts) is not None
         return majority or (budget.early_exit == "beta" and beta_is_sure(classes))
 
     if budget.early_exit == "off":
         return None
-    return is_settled if budget.num_attempts_coda else rule_of_plurality(budget)
+    return rule_of_plurality(budget) if last else is_settled

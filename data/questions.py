@@ -14,13 +14,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import coda_dspy.answers as answers
 from coda_dspy.errors import UserError
+from coda_dspy.programs import check
+from coda_dspy.programs.cases import Case
 from coda_dspy.task import KINDS, LETTERS, Task
 
-BUILTIN: tuple[str, ...] = ("choice", "math")
+BUILTIN: tuple[str, ...] = ("choice", "code", "math")
 """Names of the sets that come with the project."""
 
-_FIELDS = ("id", "question", "answer", "kind", "choices", "meta")
+_FIELDS = ("id", "question", "answer", "kind", "choices", "meta", "entry_point", "prompt", "public_tests", "tests")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -35,6 +38,9 @@ class Question:
         kind: `math`, `choice` or `text`, as in `coda_dspy.task.Task`.
         choices: For `choice` only: 2 to 10 options, without letters.
         meta: Whatever else the file says of the question, such as its level and topic.
+        public_tests: For `code` only: tests that the conductor may run.
+        tests: For `code` only: hidden tests, which only score.
+        entry_point: For `code` only: the function that is asked for; `None` for a program on standard input.
     """
 
     id: str
@@ -43,6 +49,9 @@ class Question:
     kind: str = "math"
     choices: tuple[str, ...] | None = None
     meta: dict[str, Any] = field(default_factory=dict, hash=False)
+    public_tests: tuple[Case, ...] = ()
+    tests: tuple[Case, ...] = ()
+    entry_point: str | None = None
 
     @property
     def task(self) -> Task:
@@ -51,7 +60,16 @@ class Question:
         Raises:
             UserError: The parts do not fit together (see `Task`); never for questions that `read_questions` returned.
         """
-        return Task.of(self.question, self.kind, self.choices)
+        return Task.of(self.question, self.kind, self.choices, self.public_tests, self.entry_point)
+
+    def grade(self, answer: str | None) -> bool | None:
+        """Whether an answer is right: a program by all tests, public and hidden; `None` where nobody knows."""
+        if self.kind == "code":
+            cases = [*self.public_tests, *self.tests]
+            if not cases:
+                return None  # no tests, no verdict
+            return answer is not None and all(o.passed for o in check(answer, cases, self.entry_point))
+        return answers.correct(self.task, answer, self.answer) if self.answer else None
 
 
 class Split(NamedTuple):
@@ -176,9 +194,15 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
     The order of the questions and their `meta` do not matter. It is the beginning of the SHA-256 of canonical JSON.
     """
-    rows = [[q.id, q.question, q.choices, q.answer, q.kind] for q in questions]
+    rows = [[q.id, q.question, q.choices, q.answer, q.kind, *_tests_of(q)] for q in questions]
     rows.sort(key=json.dumps)
     return sha256(json.dumps(rows, separators=(",", ":")).encode()).hexdigest()[:16]
+
+
+def _tests_of(question: Question) -> list[Any]:
+    if question.kind != "code":
+        return []
+    return [question.entry_point, [[c.input, c.output, c.form] for c in question.public_tests + question.tests]]
 
 
 def _exists(path: Path) -> bool:
@@ -256,6 +280,8 @@ def _question(record: dict[str, Any], number: int, need_answers: bool) -> Questi
     kind = _text(record, "kind", spare_kind)
     if kind not in KINDS:
         raise UserError(f"kind is {kind!r}; choose one of: {', '.join(KINDS)}")
+    if kind == "code":
+        return _code_question(record, _text(record, "id", spare_id), need_answers)
     task = Task.of(_text(record, "question"), kind, choices)
     return Question(
         id=_text(record, "id", spare_id),
@@ -265,6 +291,47 @@ def _question(record: dict[str, Any], number: int, need_answers: bool) -> Questi
         choices=task.choices,
         meta=_meta(record),
     )
+
+
+def _code_question(record: dict[str, Any], name: str, need_tests: bool) -> Question:
+    """A code task: its reference solution may be missing, its tests may not."""
+    public, hidden = _cases(record, "public_tests"), _cases(record, "tests")
+    if need_tests and not public + hidden:
+        raise UserError("a code task without tests cannot be scored; add public_tests or tests")
+    task = Task.of(_statement(record), "code", None, public, record.get("entry_point") or None)
+    return Question(
+        id=name,
+        question=task.question,
+        answer=str(record.get("answer") or ""),
+        kind="code",
+        meta=_meta(record),
+        public_tests=task.tests,
+        tests=hidden,
+        entry_point=task.entry_point,
+    )
+
+
+def _statement(record: dict[str, Any]) -> str:
+    """The question, with the code that it begins (`prompt`) where the question does not show it already."""
+    question, prompt = _text(record, "question"), str(record.get("prompt") or "").strip()
+    if not prompt or prompt in question:
+        return question
+    return prompt if prompt.startswith(question) else f"{question}\n\n{prompt}"
+
+
+def _cases(record: dict[str, Any], name: str) -> tuple[Case, ...]:
+    given = record.get(name) or []
+    rows = [given] if isinstance(given, str) else given
+    if not isinstance(rows, list):
+        raise UserError(f"{name} is {_named(given)}; give a list of tests, or a text of assertions")
+    return tuple(_case(row, f"{name}, number {at}", record) for at, row in enumerate(rows, start=1))
+
+
+def _case(row: Any, where: str, record: dict[str, Any]) -> Case:
+    case = Case.of(row, where)
+    if case.form == "functional" and not record.get("entry_point"):
+        raise UserError(f"{where} calls a function, but entry_point is missing; name the function")
+    return case
 
 
 def _answer(answer: str, task: Task) -> str:

@@ -19,7 +19,8 @@ class RunFolder:
 
     Args:
         path: The folder: `run.json` says what the run is, `results/` holds a file of results a phase, `cache/` DSPy's
-            cache, `study.log` the search, `sizes.json` how many questions fitted into a time limit.
+            cache, `study.log` the search, `sizes.json` how many questions fitted into a time limit, `clock.json` the
+            seconds that were spent.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,6 +41,15 @@ class RunFolder:
     def store(self, phase: str) -> JsonLines:
         """The results of one phase."""
         return JsonLines(self.path / "results" / f"{phase.replace(', ', '-').replace(' ', '-')}.jsonl")
+
+    def spent(self) -> float:
+        """Seconds that earlier processes spent on this run."""
+        path = self.path / "clock.json"
+        return float(json.loads(path.read_text(encoding="utf-8"))["seconds"]) if path.exists() else 0.0
+
+    def keep_spent(self, seconds: float) -> None:
+        """Write down what was spent so far, so that a time limit holds over restarts."""
+        write_atomically(self.path / "clock.json", json.dumps({"seconds": round(seconds, 1)}) + "\n")
 
     def sizes(self) -> dict[str, int]:
         """Numbers of questions that were decided on, by part."""

@@ -4,19 +4,15 @@ from typing import Any
 
 import dspy
 
-from coda_dspy import answers
 from coda_dspy.evaluation import Gradable
-from coda_dspy.task import Task
 
 
 def to_example(question: Gradable) -> dspy.Example:
-    """A question as DSPy's optimizers take it: inputs `question`, `kind`, `choices`, and the right `answer`."""
-    task = question.task
-    example = dspy.Example(question=task.question, kind=task.kind, choices=task.choices, answer=question.answer)
-    return example.with_inputs("question", "kind", "choices")
+    """A question as DSPy's optimizers take it: the arguments of its task as inputs, and who grades it."""
+    inputs = question.task.arguments()
+    return dspy.Example(**inputs, graded_by=question).with_inputs(*inputs)
 
 
 def is_correct(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
-    """DSPy metric: whether the prediction's answer means the same as the example's."""
-    task = Task.of(example.question, example.kind, example.choices)
-    return answers.correct(task, prediction.get("answer"), example.answer)
+    """DSPy metric: whether the prediction's answer is right, by the rules of its kind."""
+    return bool(example.graded_by.grade(prediction.get("answer")))

@@ -65,8 +65,10 @@ def paired_difference(first: Sequence[Result], second: Sequence[Result], seed: i
 
     before = {result.id: bool(result.correct) for result in first}
     gains = np.array([int(bool(r.correct)) - int(before[r.id]) for r in second if r.id in before], dtype=float)
-    value = low = high = float(gains.mean())
-    if np.ptp(gains) > 0:  # otherwise every resample is the same
+    value = float(gains.mean())
+    # Where all gains are the same, every resample is too; the rule of three says what n of them leave possible.
+    low, high = max(value - 3 / len(gains), -1.0), min(value + 3 / len(gains), 1.0)
+    if np.ptp(gains) > 0:
         interval = bootstrap((gains,), np.mean, method="percentile", random_state=seed).confidence_interval
         low, high = float(interval.low), float(interval.high)
     won, decided = int((gains > 0).sum()), int((gains != 0).sum())

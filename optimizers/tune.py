@@ -8,6 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any, Protocol
@@ -93,8 +94,7 @@ def tune(
     with locked(folder), own_cache(folder / "cache"):
         log = TuneLog(tracker)
         run = _Tune(lm, questions, plan, RunFolder(folder), data, workers, log, watcher or _Silent(), adapter)
-        begun = time.monotonic() if started is None else started
-        run.deadline = None if plan.minutes is None else begun + 60 * plan.minutes
+        run.begun = (time.monotonic() if started is None else started) - run.folder.spent()
         with dspy.context(lm=lm):
             return run.report(dict(decoding or {}))
 
@@ -102,7 +102,7 @@ def tune(
 class _Tune:
     """One tune: its parts share the folder, the engine and the clock."""
 
-    deadline: float | None = None
+    begun = 0.0  # `time.monotonic()` when the run began, earlier processes' time included
     asked: Sequence[Result] = ()  # the first results on the validation questions: how many tokens a call takes
     generated = 0  # tokens of this process, and the seconds in which it generated them
     busy = 0.0
@@ -209,10 +209,14 @@ class _Tune:
             best = pick_cheapest(seen)
             self.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.tokens:.0f} tokens")
 
-        trials = search.run(measure, self.plan.max_trials, lambda: self._seconds_to(SEARCH_ENDS) > 0, note_best)
+        def keep_going() -> bool:
+            # Once the held-out questions are being asked, the choice is made.
+            return "test" not in self.folder.sizes() and self._seconds_to(SEARCH_ENDS) > 0
+
+        trials = search.run(measure, self.plan.max_trials, keep_going, note_best)
         planned = min(self.plan.max_trials, len(self.plan.space.points()))
         if len(trials) < planned:
-            self.notes.append(f"the time limit left {planned - len(trials)} of {planned} budgets unmeasured")
+            self.notes.append(f"{planned - len(trials)} of {planned} budgets were left unmeasured for lack of time")
         return trials
 
     def _at(self, program: AdaptiveCoda, point: dict[str, int]) -> AdaptiveCoda:
@@ -256,13 +260,13 @@ class _Tune:
 
     def _seconds_to(self, share: float) -> float:
         """Seconds until a share of the time limit has passed."""
-        if self.deadline is None:
+        if self.plan.minutes is None:
             return inf
-        return self.deadline - time.monotonic() - (1 - share) * 60 * (self.plan.minutes or 0)
+        return share * 60 * self.plan.minutes - (time.monotonic() - self.begun)
 
     def _fitting(self, part: str, most: int, tokens_each: float | None, share: float) -> int:
         """How many questions fit into the time until `share`, at the speed so far; once decided, it stays so."""
-        if self.deadline is not None and tokens_each and self.generated:
+        if self.plan.minutes is not None and tokens_each and self.generated:
             fit = int(self._seconds_to(share) * self.generated / self.busy / tokens_each)
             self.folder.keep_size(part, max(min(most, fit), min(most, FEWEST)))
         size = self.folder.sizes().get(part, most)
@@ -300,7 +304,10 @@ class _Tune:
     def _on_result(self, result: Result) -> None:
         if result.session == self.session:
             self.generated += result.billed_tokens or 0
-        self.watcher.result(result)
+            self.folder.keep_spent(time.monotonic() - self.begun)
+            self.watcher.result(result)
+        else:
+            self.watcher.result(replace(result, billed_tokens=0))  # generated, and paid for, by another process
 
 
 def _key(program: Conductor) -> str:

@@ -6,6 +6,15 @@ are shown: the question first, so that all calls of a question share their begin
 hit; `ending` last, the one line that says how the reply has to end.
 """
 
+from .coder import (
+    FixProgram,
+    ImplementPlan,
+    ImplementTask,
+    MergePrograms,
+    ProposeInputs,
+    ReformulateProgram,
+    WriteProgram,
+)
 from .executor import Execute, Refine, Solve
 from .planner import Plan, ProposeApproach
 from .reflector import Reflect
@@ -14,10 +23,17 @@ from .verifier import CompareSolutions, RateSolution
 __all__ = [
     "CompareSolutions",
     "Execute",
+    "FixProgram",
+    "ImplementPlan",
+    "ImplementTask",
+    "MergePrograms",
     "Plan",
     "ProposeApproach",
+    "ProposeInputs",
     "RateSolution",
     "Refine",
     "Reflect",
+    "ReformulateProgram",
     "Solve",
+    "WriteProgram",
 ]

@@ -23,7 +23,7 @@ ALLOWED = {
 }
 # The CLI is the outermost face: it may reach everything, but only where a command needs it.
 ALLOWED_LAZILY = {"cli": {"optimizers", "data", "experiments"}}
-CORE_FOR_DATA = ("coda_dspy.errors", "coda_dspy.task", "coda_dspy.answers")
+CORE_FOR_DATA = ("coda_dspy.errors", "coda_dspy.task", "coda_dspy.answers", "coda_dspy.programs")
 
 
 class Import(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from coda_dspy.answers import choice, math, text
+from coda_dspy.answers import choice, code, math, text
 from coda_dspy.answers.thinking import strip_thinking
 from coda_dspy.task import Task
 
@@ -24,7 +24,7 @@ class AnswerKind(Protocol):
 
 # Longer texts are no answers; they are compared as they stand.
 _LONGEST_COMPARED = 2_000
-_KINDS: dict[str, AnswerKind] = {"math": math, "choice": choice, "text": text}
+_KINDS: dict[str, AnswerKind] = {"math": math, "choice": choice, "text": text, "code": code}
 
 
 def extract(task: Task, reply: str) -> str | None:
@@ -49,7 +49,7 @@ def same(task: Task, a: str | None, b: str | None) -> bool:
     """
     if a is None or b is None:
         return False
-    if max(len(a), len(b)) > _LONGEST_COMPARED:
+    if task.kind != "code" and max(len(a), len(b)) > _LONGEST_COMPARED:
         return a.strip() == b.strip() != ""
     return _KINDS[task.kind].same(task, a, b)
 

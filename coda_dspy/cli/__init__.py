@@ -13,6 +13,7 @@ _COMMANDS = {
     "solve": "Answer one question, or a file of them.",
     "tune": "Compile prompts and search the budget for an engine.",
     "engines": "List the local engines, and fetch their weights.",
+    "doctor": "Say what this machine has: sandbox, engines, versions.",
 }
 
 

@@ -27,12 +27,14 @@ console = _console(stderr=False)
 err_console = _console(stderr=True)
 
 SECONDS_BETWEEN_LINES = 5.0  # how often progress is written where there is no terminal to redraw
+LINES_TO_SKIP = 6  # of those that would say the same again
 
 
 def quiet_libraries() -> None:
     """DSPy warns of every cut reply, and its optimizers draw bars; both are in our own tables and progress."""
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     logging.getLogger("dspy").setLevel(logging.ERROR)
 
 
@@ -94,7 +96,8 @@ def download_bar() -> Iterator[Callable[[int, int, str], None]]:
     try:
         yield progress
     finally:
-        bar.stop()
+        if tasks:
+            bar.stop()
 
 
 class TuneDisplay:
@@ -130,8 +133,13 @@ class TuneDisplay:
 
     def _print_lines(self) -> None:
         """Where nothing can be redrawn: a line every few seconds, also while one long question is being answered."""
+        last, silent = (-1, ""), 0
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            err_console.print(self._line(), markup=False, highlight=False)
+            now = (self.done, self.best_text)
+            silent = 0 if now != last else silent + 1
+            if silent % LINES_TO_SKIP == 0:  # at once where something ended, now and then where nothing did
+                err_console.print(self._line(), markup=False, highlight=False, soft_wrap=True)
+            last = now
 
     def phase(self, name: str, questions: int) -> None:
         self.name, self.phase_total, self.phase_done = name, questions, 0
@@ -164,9 +172,8 @@ class TuneDisplay:
         if not self.done:
             return "?"
         estimate = (now - self.begun) / self.done * max(self.planned - self.done, 0)
-        if self.minutes is not None:
-            estimate = min(estimate, max(60 * self.minutes - (now - self.started), 0))
-        return _minutes(estimate)
+        limit = 60 * self.minutes - (now - self.started) if self.minutes is not None else estimate
+        return _minutes(min(estimate, limit) if limit > 0 else estimate)
 
 
 def _minutes(seconds: float) -> str:

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,15 @@ from coda_dspy.task import KINDS
 @click.option("--adapter", type=click.Choice(["plain", "sections"]), help="How prompts are written. Default: plain.")
 @budget_option
 @click.option("--preset", help="Budget to start from: quick, paper-qwen3, paper-gpt-oss or max.")
-@click.option("--kind", type=click.Choice(KINDS), help="What the answer is. Default: choice with --choice, else math.")
+@click.option(
+    "--kind",
+    type=click.Choice(KINDS),
+    help="What the answer is. Default: choice with --choice, code with --tests, else math.",
+)
 @click.option("--choice", "choices", multiple=True, help="An option of a multiple-choice question; repeatable.")
+@click.option("--tests", type=click.Path(dir_okay=False), help="JSON of public tests of a code task.")
+@click.option("--entry-point", metavar="NAME", help="The function that a code task asks for.")
+@click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run.")
 @click.option("--input", "source", type=click.Path(dir_okay=False), help="JSON Lines of questions; - reads stdin.")
 @click.option("--output", type=click.Path(dir_okay=False), help="JSON Lines of answers; needed with --input.")
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
@@ -33,21 +41,28 @@ from coda_dspy.task import KINDS
 def solve(question: str | None, **options: Any) -> None:
     """Answer QUESTION (or the question on standard input), or every question of --input.
 
+    A code task may be a file; its tests are a list of {input, output, testtype}.
+
     With --input, each answer is saved as it comes, and the same command goes on where it stopped.
     """
     quiet_libraries()
+    _choose_sandbox(options["sandbox"])
     if options["source"] is None:
         _refuse(options, ("output",), "--{} is for --input FILE; a single answer is printed")
         _solve_one(question if question not in (None, "-") else _from_stdin(), options)
         return
     if question is not None:
         raise UserError("both a question and --input were given; use one of them")
-    _refuse(options, ("as_json", "show", "kind", "choices"), "--{} is for a single question; the file says it itself")
+    _refuse(
+        options,
+        ("as_json", "show", "kind", "choices", "tests", "entry_point"),
+        "--{} is for a single question; the file says it itself",
+    )
     _solve_file(options)
 
 
 def _refuse(options: dict[str, Any], names: tuple[str, ...], reason: str) -> None:
-    words = {"as_json": "json", "choices": "choice"}
+    words = {"as_json": "json", "choices": "choice", "entry_point": "entry-point"}
     for name in names:
         if options[name]:
             raise UserError(reason.format(words.get(name, name)))
@@ -87,11 +102,14 @@ def _program(options: dict[str, Any]) -> Any:
 def _solve_one(question: str, options: dict[str, Any]) -> None:
     from coda_dspy.task import Task
 
-    task = Task.of(question, _kind(options), options["choices"] or None)
+    kind = _kind(options)
+    tests = _tests(options["tests"]) if options["tests"] else ()
+    text = _file_or_text(question) if kind == "code" else question
+    task = Task.of(text, kind, options["choices"] or None, tests, options["entry_point"])
     stages = _stages(options["show"])
     program = _program(options)
     started = time.monotonic()
-    prediction = program(question=task.question, kind=task.kind, choices=task.choices)
+    prediction = program(**task.arguments())
     seconds = time.monotonic() - started
     if options["as_json"]:
         click.echo(json.dumps(_as_json(prediction, seconds, stages), indent=2))
@@ -102,7 +120,34 @@ def _solve_one(question: str, options: dict[str, Any]) -> None:
 
 
 def _kind(options: dict[str, Any]) -> str:
+    if options["tests"] or options["entry_point"]:
+        return str(options["kind"] or "code")
     return str(options["kind"] or ("choice" if options["choices"] else "math"))
+
+
+def _choose_sandbox(kind: str) -> None:
+    from coda_dspy.programs import choose_sandbox
+
+    choose_sandbox(kind)
+
+
+def _file_or_text(question: str) -> str:
+    """A task is long, so it may be the name of a file that holds it."""
+    if len(question) > 255 or "\n" in question or not Path(question).is_file():
+        return question
+    return Path(question).read_text(encoding="utf-8")
+
+
+def _tests(path: str) -> list[Any]:
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--tests {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"--tests {path} is not JSON: {error}") from error
+    if not isinstance(content, list):
+        raise UserError(f"--tests {path} is no list; write a list of objects with input, output and testtype")
+    return content
 
 
 def _stages(show: str | None) -> tuple[str, ...]:
@@ -118,23 +163,30 @@ def _stages(show: str | None) -> tuple[str, ...]:
 
 
 def _print(prediction: Any, seconds: float, stages: tuple[str, ...]) -> None:
-    for step in prediction.transcript:
-        if step.stage in stages:
-            _print_step(step)
+    shown = [step for step in prediction.transcript if step.stage in stages]
+    for step in sorted(shown, key=lambda step: (step.sample.path, step.sample.attempt, step.sample.plan)):
+        _print_step(step)
+    if stages and not shown:
+        console.print(Text(f"nothing to show: no {' or '.join(stages)} was needed"))
     answer = prediction.answer if prediction.answer is not None else "no answer"
     console.print(Text(safe(answer), style="bold green" if prediction.answer is not None else "bold red"))
     votes = ", ".join(f"{safe(name)}: {number}" for name, number in prediction.votes.items()) or "none"
-    console.print(Text(f"path {prediction.path or '–'}   votes {votes}"))
+    if prediction.path is not None:
+        console.print(Text(f"path {prediction.path}   votes {votes}"))
     console.print(stage_table(prediction.ledger.by_stage()))
     ledger = prediction.ledger
-    console.print(Text(f"{ledger.calls()} calls, {count(ledger.tokens())} tokens, {seconds:.1f} s"))
-    for failure in prediction.failures:
-        console.print(Text(f"failed: {safe(failure)}", style="yellow"))
+    cached = ledger.calls() - ledger.calls(billed=True)
+    note = f", {cached} of them answered by the cache" if cached else ""
+    console.print(Text(f"{ledger.calls()} calls{note}, {count(ledger.tokens())} tokens, {seconds:.1f} s"))
+    for failure, times in Counter(prediction.failures).items():
+        console.print(Text(f"failed: {safe(failure)}" + (f" ({times} times)" if times > 1 else ""), style="yellow"))
 
 
 def _print_step(step: Any) -> None:
     place = step.sample
-    where = f"{place.path}, attempt {place.attempt + 1}, plan {place.plan + 1}"
+    where = f"{place.path}, attempt {place.attempt + 1}"
+    if step.stage in ("plan", "execute", "refine"):
+        where += f", plan {place.plan + 1}"
     console.rule(Text(f"{step.stage} ({where})"), align="left")
     console.print(Text(safe(step.text) if step.failure is None else f"failed: {safe(step.failure)}"))
 
@@ -170,21 +222,33 @@ def _solve_file(options: dict[str, Any]) -> None:
         raise UserError("--output is the same file as --input; give another one")
     questions = _read(options["source"])
     program = _program(options)
-    answered = 0
+    session = new_session()
+    seen: list[Any] = []
 
     def on_result(result: Any) -> None:
-        nonlocal answered
-        answered += 1
+        seen.append(result)
+        if result.session != session:
+            return  # it was in the file before
         shown = result.answer if result.answer is not None else f"no answer ({result.error or 'no attempt gave one'})"
-        err_console.print(Text(f"{answered}/{len(questions)} {safe(result.id)}: {safe(shown)}"))
+        err_console.print(Text(f"{len(seen)}/{len(questions)} {safe(result.id)}: {safe(shown)}"))
 
     store = JsonLines(Path(options["output"]))
     results = evaluate(
-        program, questions, store=store, workers=options["workers"], session=new_session(), on_result=on_result
+        program, questions, store=store, workers=options["workers"], session=session, on_result=on_result
     )
+    console.print(Text(f"{_summary(results, session)}; saved in {options['output']}"))
+
+
+def _summary(results: list[Any], session: str) -> str:
+    answered = sum(result.answer is not None for result in results)
+    parts = [f"{answered} of {len(results)} questions answered"]
+    before = sum(result.session != session for result in results)
+    if before:
+        parts.append(f"{before} of them were there already")
     graded = [result for result in results if result.correct is not None]
-    right = f", {sum(bool(r.correct) for r in graded)} of {len(graded)} graded ones right" if graded else ""
-    console.print(Text(f"{len(results)} questions answered{right}; saved in {options['output']}"))
+    if graded:
+        parts.append(f"{sum(bool(result.correct) for result in graded)} of {len(graded)} graded ones right")
+    return ", ".join(parts)
 
 
 def _read(source: str) -> list[Any]:

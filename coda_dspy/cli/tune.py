@@ -25,7 +25,7 @@ from coda_dspy.errors import UserError
 @click.option("--validation", type=click.IntRange(2), help="Validation questions.")
 @click.option("--test", type=click.IntRange(1), help="Held-out test questions.")
 @click.option("--trials", "max_trials", type=click.IntRange(1), help="The most budgets to measure.")
-@click.option("--minutes", type=click.FloatRange(1), help="No further trial or test question is started after it.")
+@click.option("--minutes", type=click.FloatRange(1), help="Time to fit into; the engine's speed decides how much.")
 @click.option("--seed", type=int, help="Seed of the split and of the search. Default: 0.")
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
 @click.option("--adapter", type=click.Choice(["plain", "sections"]), default="plain", show_default=True)
@@ -38,6 +38,7 @@ def tune(**options: Any) -> None:
     held-out questions.
     """
     started = time.monotonic()
+    quiet_libraries()
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     if choice.engine is None:
         raise UserError("no engine; give --engine, for example --engine local/qwen2.5-coder-0.5b")
@@ -85,13 +86,12 @@ def _questions(data: str, plan: Any) -> list[Any]:
 
 
 def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, options: dict[str, Any]) -> Any:
-    quiet_libraries()
     from coda_dspy.optimizers import tune as run_tune
     from coda_dspy.tracking import Tracker
 
     # First of all, in the background: creating MLflow's database takes as long as fetching the weights.
     tracker = Tracker(options["mlflow_uri"], "coda-tune", f"tune {choice.engine}", folder / "mlflow.json")
-    failed = True
+    status = "FAILED"
     try:
         lm = choice.connect()
         with TuneDisplay(plan.questions(), plan.minutes, started) as display:
@@ -108,11 +108,14 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
                 adapter=options["adapter"],
                 decoding=choice.settings(),
             )
-        failed = False
+        status = "FINISHED"
         return report
+    except KeyboardInterrupt:
+        status = "KILLED"
+        raise
     finally:
         err_console.print("storing the run in MLflow", highlight=False)
-        tracker.close(failed)
+        tracker.close(status)
 
 
 def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:

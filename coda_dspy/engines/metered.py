@@ -70,6 +70,7 @@ class MeteredEngine:
         self.wire_model = wire_model
         self.extras = dict(extras or {})
         self.takes_seed = takes_seed
+        self.continues_replies = bool(getattr(inner, "continues_replies", False))
         self.refused: set[str] = set() if getattr(inner, "takes_effort", True) else {"reasoning"}
         self._slots = threading.BoundedSemaphore(max_concurrency)
 

@@ -121,7 +121,7 @@ def test_statistical_stopping_ends_the_direct_attempts_early() -> None:
 
 
 def test_nothing_to_try_is_refused() -> None:
-    with pytest.raises(UserError, match="num_attempts_baseline and num_attempts_coda are both 0"):
+    with pytest.raises(UserError, match="num_attempts_baseline, num_attempts_coding and num_attempts_coda are all 0"):
         AdaptiveCoda(Budget(num_attempts_baseline=0, num_attempts_coda=0))
 
 

@@ -12,7 +12,7 @@ from coda_dspy.errors import UserError
         ({"best_of_n": 0}, "best_of_n is 0; it has to be a whole number from 1 to 64"),
         ({"n_plans": "three"}, "n_plans is 'three'; it has to be a whole number from 1 to 64"),
         ({"n_plans": True}, "n_plans is True"),
-        ({"num_attempts_coding": 2}, "num_attempts_coding is 2; the coding pass is not part of this version"),
+        ({"num_attempts_coding": 2, "temperature": {"code": 0}}, "num_attempts_coding is 2, but temperature.code is 0"),
         ({"use_planner": "yes"}, "use_planner is 'yes'; it has to be true or false"),
         ({"verifier": "oracle"}, "verifier is 'oracle'; it has to be one of: majority, judge, pairwise"),
         ({"early_exit": "always"}, "early_exit is 'always'"),
@@ -100,6 +100,7 @@ def test_words_of_the_command_line_set_every_field() -> None:
         "plan_diversity": "true",
         "use_planner": "false",
         "use_reflection": "true",
+        "stop_on_agreement": "true",
         "max_total_tokens": "none",
         "num_attempts_coding": "0",
     }

@@ -207,12 +207,14 @@ def test_load_takes_a_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["mathh", "x" * 5000])
 def test_load_of_anything_else_lists_the_builtin_sets(name: str) -> None:
-    with pytest.raises(UserError, match=f"'{name}' is neither a built-in set nor a file; choose one of: choice, math"):
+    with pytest.raises(
+        UserError, match=f"'{name}' is neither a built-in set nor a file; choose one of: choice, code, math"
+    ):
         load(name)
 
 
 def test_an_unknown_builtin_set_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match="'gsm' is not a built-in set; choose one of: choice, math"):
+    with pytest.raises(UserError, match="'gsm' is not a built-in set; choose one of: choice, code, math"):
         builtin("gsm")
 
 

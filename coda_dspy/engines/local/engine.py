@@ -81,6 +81,7 @@ class LocalEngine:
     supports_function_calling = False
     supports_reasoning = False
     supports_response_schema = True
+    continues_replies = True  # a trailing assistant message is the beginning of the reply
     takes_effort = False  # llama.cpp has no reasoning effort; asking again with another one would ask the same
     supported_params = frozenset({"temperature", "max_tokens", "top_p", "top_k", "response_format", "stop", "seed"})
 

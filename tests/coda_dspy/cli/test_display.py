@@ -31,7 +31,7 @@ def test_what_nobody_reported_is_unknown_and_not_0() -> None:
 def test_progress_is_written_every_few_seconds_also_while_nothing_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", 0.02)
+    monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", 0.01)
     with TuneDisplay(questions=20, minutes=None, started=time.monotonic()) as progress:
         progress.phase("search", 10)
         progress.result(Result("a", "1", billed_tokens=120))

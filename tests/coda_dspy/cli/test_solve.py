@@ -169,7 +169,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         ((*there, "--decoding", "temperature=1"), "use --budget temperature=VALUE"),
         ((*there, "--output", "o.jsonl"), "--output is for --input"),
         ((*there, "--algorithm", "direct", "--budget", "num_attempts_baseline=5"), "temperature.direct is 0"),
-        ((*there, "--budget", "num_attempts_baseline=0", "--budget", "num_attempts_coda=0"), "both 0"),
+        ((*there, "--budget", "num_attempts_baseline=0", "--budget", "num_attempts_coda=0"), "are all 0"),
         (("--profile", "no-such.json"), "cannot be read: No such file"),
         (("--profile", str(old)), "version is 0"),
         ((*there, "--input", "x.jsonl"), "use one of them"),
@@ -222,3 +222,47 @@ def test_a_failed_run_ends_at_once_and_does_not_wait_for_calls_in_flight() -> No
 def test_an_unknown_command_or_option_is_exit_code_2(run: Run) -> None:
     assert run("sove")[0] == 2
     assert run("solve", "--engin", "x")[0] == 2
+
+
+def test_a_code_task_is_solved_from_a_file_and_its_failing_runs_are_shown(run: Run, tmp_path: Path) -> None:
+    wrong, right = "def double(x):\n    return x + 1", "def double(x):\n    return 2 * x"
+    (tmp_path / "task.txt").write_text("Write double(x), which returns twice x.")
+    tests = [{"input": "3", "output": "6", "testtype": "functional"}]
+    (tmp_path / "tests.json").write_text(json.dumps(tests))
+
+    def reply(call: ServerCall) -> str:
+        return f"```python\n{right if 'fails the task' in call.prompt else wrong}\n```"
+
+    with FakeOpenAIServer(reply) as server:
+        words = ["--kind", "code", "--tests", "tests.json", "--entry-point", "double", "--show", "direct,refine"]
+        words += ["--budget", "refine_rounds=1", "--budget", "num_attempts_baseline=1", "task.txt"]
+        code, out, _ = run("solve", *at(server), *words)
+    assert code == 0
+    assert "return 2 * x" in out
+    assert "The program fails:" in out
+    assert "Expected:" in out
+
+
+def test_the_doctor_says_what_this_machine_has(run: Run) -> None:
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "sandbox:" in out
+    assert "does not contain" in out
+    assert "local/qwen2.5-coder-0.5b" in out
+    assert "dspy" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--sandbox", "none"), "sandbox 'none' does not exist; choose one of"),
+        (("--tests", "missing.json"), "cannot be read: No such file"),
+        (("--kind", "code", "--entry-point", "two words"), "give the name of a function"),
+        (("--entry-point", "f", "--kind", "math"), "use kind='code'"),
+    ],
+)
+def test_bad_input_of_a_code_task_is_explained(
+    run: Run, server: FakeOpenAIServer, words: tuple[str, ...], message: str
+) -> None:
+    code, _, err = run("solve", *at(server), *words, "Q?")
+    assert (code, message in err) == (2, True), err

@@ -1,0 +1,38 @@
+"""Programs as answers: two of them are the same if they do the same."""
+
+import ast
+
+from coda_dspy.programs import behaviour, program_in
+from coda_dspy.programs.cases import Case
+from coda_dspy.task import Task
+
+
+def extract(task: Task, visible: str) -> str | None:
+    """The last whole program of a visible text, of those that define the entry point where one is asked for."""
+    return program_in(visible, task.entry_point)
+
+
+def same(task: Task, a: str, b: str) -> bool:
+    """Whether two programs do the same on every input that is known; without any, whether they are the same code."""
+    inputs = inputs_of(task)
+    if not inputs:
+        return _code(a) == _code(b)
+    return behaviour(a, inputs, task.entry_point) == behaviour(b, inputs, task.entry_point)
+
+
+def inputs_of(task: Task) -> tuple[Case, ...]:
+    """Inputs of the cases, where they have one (an assertion has none), and the proposed ones."""
+    return tuple(case for case in (*task.cases, *task.probes) if case.form != "snippet")
+
+
+def wanted(task: Task) -> str:
+    """The line that tells a model how to end its reply."""
+    form = f"that defines `{task.entry_point}`" if task.entry_point else "that reads standard input and prints"
+    return f"Give one ```python code block with the whole program {form}."
+
+
+def _code(program: str) -> str:
+    try:
+        return ast.unparse(ast.parse(program))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program.strip()

@@ -1,0 +1,145 @@
+"""The coder: answers by program, and corrects itself on what happened when the program ran.
+
+Two jobs: `compute` writes a program for a maths problem and takes what it computes (the coding agent of Algorithm 2);
+`implement` writes the program that a code task asks for, and tries it on the public tests (Table 7 of the paper).
+"""
+
+import dspy
+
+from coda_dspy import answers
+from coda_dspy.calling import Reply, ask
+from coda_dspy.errors import NoAnswer
+from coda_dspy.programs import Case, check, compute, feedback_on, program_in
+from coda_dspy.programs.source import blocks_in
+from coda_dspy.question import Step, current_question, tried
+from coda_dspy.sampling import Sample
+from coda_dspy.signatures import (
+    FixProgram,
+    ImplementPlan,
+    ImplementTask,
+    ProposeInputs,
+    ReformulateProgram,
+    WriteProgram,
+)
+from coda_dspy.solution import Solution
+
+PROGRAM_ENDING = "Give one ```python code block with the whole program; its last line prints the answer."
+NO_PROGRAM = "The reply holds no complete Python program in a code block."
+
+MOST_PROBES = 3
+
+# Small models follow an example better than a description. It shows a program that computes and prints, no more.
+EXAMPLE = dspy.Example(
+    question="A box holds 24 pens. Mia buys 3 boxes and gives away 17 pens. How many pens does she have left?",
+    ending=PROGRAM_ENDING,
+    program="```python\nbought = 3 * 24\nleft = bought - 17\nprint(left)\n```",
+)
+
+
+class Coder(dspy.Module):
+    """Writes programs, runs them in the sandbox, and mends them on feedback."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.write = dspy.Predict(WriteProgram)
+        self.write.demos = [EXAMPLE]
+        self.reformulate = dspy.Predict(ReformulateProgram)
+        self.task = dspy.Predict(ImplementTask)
+        self.plan = dspy.Predict(ImplementPlan)
+        self.fix = dspy.Predict(FixProgram)
+        self.inputs = dspy.Predict(ProposeInputs)
+
+    def forward(self, sample: Sample) -> Solution:
+        """One run of the coding agent on a maths problem: write a program, run it, take what it computes.
+
+        On an error, no output or a time limit it reformulates: the problem, the program and the feedback, at most
+        `refine_rounds` times.
+
+        Raises:
+            CallFailed: A reply was cut off or empty, the engine failed, or no program computed an answer (`NoAnswer`).
+        """
+        question = current_question()
+        inputs = {"question": question.task.text, "ending": PROGRAM_ENDING}
+        reply = ask(self.write, "code", sample._replace(step="code"), inputs, begun="```python\n")
+        for step in range(question.budget.refine_rounds + 1):
+            program = program_in(reply.text)
+            computed = compute(program) if program is not None else None
+            answer = computed.answer if computed is not None else None
+            if answer is not None:
+                answer = answers.extract(question.task, f"Answer: {answer}")
+            if answer is not None:
+                return Solution(answer, reply)
+            problem = computed.problem if computed is not None else NO_PROGRAM
+            feedback = f"{problem or 'What it printed is no answer.'}\n{computed.output if computed else ''}".strip()
+            question.transcript.append(Step("code", sample, f"The program gives no answer:\n{feedback}"))
+            if step < question.budget.refine_rounds:
+                attempt = {"attempt": program or reply.text, "feedback": feedback}
+                place = sample._replace(step=f"refine-{step}")
+                reply = ask(self.reformulate, "refine", place, {**inputs, **attempt}, begun="```python\n").after(reply)
+        raise NoAnswer("code")
+
+    def implement(self, sample: Sample, stage: str, plan: str | None = None) -> Solution:
+        """One program for a code task, tried on the public tests and mended at most `refine_rounds` times.
+
+        Args:
+            sample: Its place in the search.
+            stage: `execute` within Algorithm 1, `direct` for the baseline attempts of Algorithm 2.
+            plan: The plan to follow.
+
+        Returns:
+            The first program that passes; or else the last one, which is not `trusted`.
+
+        Raises:
+            CallFailed: A reply was cut off or empty, the engine failed, or there is no program in it.
+        """
+        task = current_question().task
+        inputs = {"question": task.text, "ending": answers.wanted(task)}
+        place = sample._replace(step=stage)
+        if plan is None:
+            reply = ask(self.task, stage, place, inputs)
+        else:
+            reply = ask(self.plan, stage, place, {**inputs, "plan": plan})
+        return self.mended(sample, stage, reply)
+
+    def probes(self) -> tuple[Case, ...]:
+        """Further inputs for a code task, of which no output is known: programs that agree on them too vote together.
+
+        One call a question. Inputs that do not have the form of the example are left out.
+        """
+        task = current_question().task
+        example = next((case for case in task.cases if case.form != "snippet"), None)
+        if example is None:
+            return ()
+        inputs = {"question": task.text, "example": example.input}
+        reply = tried(lambda: ask(self.inputs, "judge", Sample("probe", step="inputs"), inputs))
+        blocks = blocks_in(reply.text)[:MOST_PROBES] if reply is not None else []
+        return tuple(Case(block, "", example.form) for block in blocks if _has_form_of(example, block))
+
+    def mended(self, sample: Sample, stage: str, reply: Reply) -> Solution:
+        """Iterative refinement on rich feedback: the task, the program, and the tests that it fails."""
+        question = current_question()
+        task = question.task
+        for step in range(question.budget.refine_rounds + 1):
+            program = program_in(reply.text, task.entry_point)
+            failed = [o for o in check(program, task.cases, task.entry_point) if not o.passed] if program else []
+            if program is not None and not failed:
+                return Solution(program, reply)
+            feedback = feedback_on(failed) if program is not None else NO_PROGRAM
+            question.transcript.append(Step(stage, sample, f"The program fails:\n{feedback}"))
+            if step < question.budget.refine_rounds:
+                inputs = {"question": task.text, "attempt": program or reply.text, "feedback": feedback}
+                inputs["ending"] = answers.wanted(task)
+                reply = ask(self.fix, "refine", sample._replace(step=f"refine-{step}"), inputs).after(reply)
+        if program is None:
+            raise NoAnswer(stage)
+        return Solution(program, reply, trusted=False)
+
+
+def _has_form_of(example: Case, block: str) -> bool:
+    """Whether a proposed input could be one: for a function, as many JSON values as the example has."""
+    if example.form == "stdin":
+        return bool(block.strip())
+    try:
+        return len(Case(block, form="functional").arguments()) == len(example.arguments())
+    except ValueError:
+        return False

@@ -1,0 +1,21 @@
+"""Programs that a model wrote: found in its reply, run in the sandbox, checked on cases, compared by what they do."""
+
+from coda_dspy.programs.cases import Case, cases_in
+from coda_dspy.programs.checking import Outcome, behaviour, check, feedback_on
+from coda_dspy.programs.computing import Computed, compute
+from coda_dspy.programs.shared import choose_sandbox, shared_sandbox
+from coda_dspy.programs.source import program_in
+
+__all__ = [
+    "Case",
+    "Computed",
+    "Outcome",
+    "behaviour",
+    "cases_in",
+    "check",
+    "choose_sandbox",
+    "compute",
+    "feedback_on",
+    "program_in",
+    "shared_sandbox",
+]

@@ -1,0 +1,112 @@
+"""Cases: what goes into a program, and what has to come out."""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from coda_dspy.errors import UserError
+
+Form = Literal["stdin", "functional", "snippet"]
+FORMS = ("stdin", "functional", "snippet")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case, in the layout of LiveCodeBench's tests.
+
+    Args:
+        input: For `stdin` the text of standard input; for `functional` one JSON value a line, the positional arguments;
+            for `snippet` Python code that asserts something of the program.
+        output: What has to come out: the text of standard output, or the JSON of the returned value; empty for
+            `snippet`.
+        form: `stdin`, `functional` or `snippet`.
+    """
+
+    input: str
+    output: str = ""
+    form: str = "stdin"
+
+    @classmethod
+    def of(cls, row: Any, where: str = "a test") -> "Case":
+        """Read a case from JSON: an object of `input`, `output`, `testtype`, or a text, which is a snippet.
+
+        Raises:
+            UserError: It is neither, or its parts do not fit; the message says where.
+        """
+        if isinstance(row, str):
+            return cls(row, form="snippet")
+        if not isinstance(row, Mapping) or not all(isinstance(row.get(key), str) for key in ("input", "output")):
+            raise UserError(f"{where} is no case; write an object with the texts input and output")
+        form = row.get("testtype", "stdin")
+        if form not in FORMS:
+            raise UserError(f"{where} has testtype {form!r}; it has to be one of: {', '.join(FORMS)}")
+        case = cls(row["input"], row["output"], form)
+        if form == "functional":
+            _check_json(case, where)
+        return case
+
+    def arguments(self) -> list[Any]:
+        """The positional arguments of a `functional` case."""
+        return [json.loads(line) for line in self.input.splitlines() if line.strip()]
+
+
+def _check_json(case: Case, where: str) -> None:
+    try:
+        case.arguments(), json.loads(case.output)
+    except ValueError as error:
+        raise UserError(f"{where} is functional, but its input or output is no JSON: {error}") from error
+
+
+def cases_in(statement: str, entry_point: str | None = None) -> list[Case]:
+    """The examples of a statement, where they can be read: doctest lines, or Input/Output blocks.
+
+    Args:
+        statement: The task in words.
+        entry_point: The function that doctest lines call; `None` for a program that reads standard input.
+    """
+    return _doctests(statement, entry_point) if entry_point else _blocks(statement)
+
+
+def _doctests(statement: str, entry_point: str) -> list[Case]:
+    found = []
+    for call, result in re.findall(r"^[ \t]*>>> (.+)\n[ \t]*(.+)$", statement, re.MULTILINE):
+        case = _doctest(call, result, entry_point)
+        if case is not None:
+            found.append(case)
+    return found
+
+
+def _doctest(call: str, result: str, entry_point: str) -> Case | None:
+    try:
+        node = ast.parse(call.strip(), mode="eval").body
+        if not isinstance(node, ast.Call) or node.keywords or not isinstance(node.func, ast.Name | ast.Attribute):
+            return None
+        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        arguments = [json.dumps(ast.literal_eval(argument)) for argument in node.args]
+        output = json.dumps(ast.literal_eval(result.strip()))
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
+    return Case("\n".join(arguments), output, "functional") if name == entry_point else None
+
+
+_HEADING = re.compile(r"^[^\w\n]*(?:sample |example )?(input|output)[^\w\n]*\d*[^\w\n]*$", re.MULTILINE | re.IGNORECASE)
+
+
+def _blocks(statement: str) -> list[Case]:
+    """An `Input` heading and an `Output` heading behind it, each with its lines, fenced or up to a blank line."""
+    headings = list(_HEADING.finditer(statement))
+    found = []
+    for given, wanted, after in zip(headings, headings[1:], [*headings[2:], None], strict=False):
+        if (given[1].lower(), wanted[1].lower()) == ("input", "output"):
+            end = after.start() if after is not None else len(statement)
+            found.append(Case(_lines(statement[given.end() : wanted.start()]), _lines(statement[wanted.end() : end])))
+    return [case for case in found if case.input.strip() and case.output.strip()]
+
+
+def _lines(block: str) -> str:
+    fenced = re.search(r"```\w*\n(.*?)```", block, re.DOTALL)
+    text = fenced[1] if fenced else block.strip("\n").split("\n\n")[0]
+    return text.strip("\n") + "\n"

@@ -1,0 +1,187 @@
+"""Run a program on cases. Only inputs go into the sandbox; what comes out is compared here.
+
+(A `snippet` case is the exception: its assertions hold what they expect, as in HumanEval and MBPP. It counts as passed
+only if the program ran to the end of the snippet.)
+"""
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+
+from coda_dspy.errors import UserError
+from coda_dspy.programs.cases import Case
+from coda_dspy.programs.shared import shared_sandbox
+from coda_dspy.sandbox import ExecutionResult, Limits
+
+CASE_LIMITS = Limits(seconds=6.0)  # LiveCodeBench's limit a case
+_SHOWN = 400  # characters of an input or an output in feedback
+
+# Statements of functions take these for granted (LeetCode's do, and a completion may leave out the prompt's imports).
+_PRELUDE = (
+    "import bisect, collections, functools, heapq, itertools, math, operator, random, re, string; "
+    "from bisect import *; from collections import *; from functools import *; from heapq import *; "
+    "from itertools import *; from math import *; from string import *; from typing import *; from builtins import *\n"
+)
+
+# Prints of the program must not mix with its result, so it prints elsewhere while it is called.
+_CALL = """
+
+def _coda_call():
+    import json, sys
+    out, sys.stdout = sys.stdout, sys.stderr
+    arguments = [json.loads(line) for line in sys.stdin.read().splitlines() if line.strip()]
+    owner = globals().get("Solution")
+    function = getattr(owner(), {name!r}, None) if owner is not None else None
+    function = function or globals()[{name!r}]
+    result = function(*arguments)
+    sys.stdout = out
+    print(json.dumps(result))
+
+_coda_call()
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one case came to.
+
+    Args:
+        case: The case.
+        passed: Whether what came out is what had to.
+        got: What came out.
+        problem: Why nothing did: a time limit, or the end of a traceback.
+    """
+
+    case: Case
+    passed: bool
+    got: str
+    problem: str = ""
+
+
+def check(program: str, cases: Sequence[Case], entry_point: str | None = None) -> list[Outcome]:
+    """Run a program on cases; without a case there is no outcome, and so no verdict.
+
+    Args:
+        program: Its text.
+        cases: What to run it on.
+        entry_point: The function, or method of `Solution`, that functional cases call.
+
+    Raises:
+        UserError: A functional case without an entry point, or the sandbox does not work on this machine.
+    """
+    runs = _results(program, cases, entry_point)
+    return [_outcome(case, result, token) for case, (result, token) in zip(cases, runs, strict=True)]
+
+
+def behaviour(program: str, inputs: Sequence[Case], entry_point: str | None = None) -> tuple[str, ...]:
+    """What a program does: its outputs on the inputs, failures included. Programs that do the same vote together."""
+    outcomes = check(program, inputs, entry_point)
+    return tuple(f"failed: {o.problem.splitlines()[-1]}" if o.problem else _normal(o.got) for o in outcomes)
+
+
+def feedback_on(outcomes: Sequence[Outcome], most: int = 2) -> str:
+    """What a model is told about the first cases that failed: input, what was expected, what came out."""
+    failed = [outcome for outcome in outcomes if not outcome.passed][:most]
+    return "\n\n".join(_described(outcome) for outcome in failed)
+
+
+def _described(outcome: Outcome) -> str:
+    if outcome.case.form == "snippet":
+        return f"This check fails:\n{_short(outcome.case.input)}\n{_short(outcome.problem)}"
+    came = f"It stopped with:\n{_short(outcome.problem)}" if outcome.problem else f"Got:\n{_short(outcome.got)}"
+    return f"Input:\n{_short(outcome.case.input)}\nExpected:\n{_short(outcome.case.output)}\n{came}"
+
+
+def _short(text: str) -> str:
+    text = text.strip("\n")
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text)} characters)"
+
+
+def _results(program: str, cases: Sequence[Case], entry_point: str | None) -> list[tuple[ExecutionResult, str]]:
+    """The run of each case, in order, with the token that a snippet prints at its end."""
+    found: dict[int, tuple[ExecutionResult, str]] = {}
+    for form in ("stdin", "functional"):
+        places = [i for i, case in enumerate(cases) if case.form == form]
+        if places:
+            code = program if form == "stdin" else _with_prelude(program) + _CALL.format(name=_needed(entry_point))
+            runs = _run_many(code, tuple(cases[i].input for i in places))
+            found.update({i: (run, "") for i, run in zip(places, runs, strict=True)})
+    for i, case in enumerate(cases):
+        if case.form == "snippet":
+            token = secrets.token_hex(8)
+            code = f"{_with_prelude(program)}\n\n{case.input}\nprint({token!r})\n"
+            found[i] = (_working(shared_sandbox().run(code, limits=CASE_LIMITS)), token)
+    return [found[i] for i in range(len(cases))]
+
+
+def _with_prelude(program: str) -> str:
+    return program if "from __future__" in program else _PRELUDE + program
+
+
+def _needed(entry_point: str | None) -> str:
+    if not entry_point:
+        raise UserError("a functional case needs entry_point: the name of the function that it calls")
+    return entry_point
+
+
+@lru_cache(maxsize=1024)
+def _run_many(code: str, inputs: tuple[str, ...]) -> tuple[ExecutionResult, ...]:
+    """Remembered, because the same program is checked, voted on and scored."""
+    return tuple(map(_working, shared_sandbox().run_many(code, inputs, limits=CASE_LIMITS)))
+
+
+def _working(result: ExecutionResult) -> ExecutionResult:
+    if result.error:
+        raise UserError(f"the sandbox does not work: {result.error}; see what `coda doctor` says")
+    return result
+
+
+def _outcome(case: Case, result: ExecutionResult, token: str) -> Outcome:
+    problem = problem_of(result)
+    if case.form == "snippet":
+        passed = not problem and result.stdout.rstrip().endswith(token)
+        return Outcome(case, passed, "", problem or ("" if passed else "it ended before the check did"))
+    if problem:
+        return Outcome(case, False, result.stdout, problem)
+    equal = _same_value if case.form == "functional" else _same_text
+    return Outcome(case, equal(result.stdout, case.output), result.stdout)
+
+
+def problem_of(result: ExecutionResult) -> str:
+    """Why a run did not end well: in words, or the end of its traceback; empty where it did."""
+    if result.timed_out:
+        return f"it did not end within {CASE_LIMITS.seconds:g} seconds"
+    if result.truncated:
+        return "it printed without end"
+    if result.exit_code != 0:
+        return "\n".join(result.stderr.strip().splitlines()[-4:]) or f"it ended with exit code {result.exit_code}"
+    return ""
+
+
+def _same_value(got: str, wanted: str) -> bool:
+    try:
+        return bool(json.loads(got) == json.loads(wanted))
+    except ValueError:
+        return False
+
+
+def _same_text(got: str, wanted: str) -> bool:
+    """Line by line without outer blanks; a line is equal as text, or number by number (LiveCodeBench's rule)."""
+    lines, expected = _normal(got).splitlines(), _normal(wanted).splitlines()
+    return len(lines) == len(expected) and all(map(_same_line, lines, expected))
+
+
+def _normal(text: str) -> str:
+    return "\n".join(line.strip() for line in text.strip().splitlines())
+
+
+def _same_line(got: str, wanted: str) -> bool:
+    if got == wanted:
+        return True
+    try:
+        return [Decimal(word) for word in got.split()] == [Decimal(word) for word in wanted.split()]
+    except InvalidOperation:
+        return False

@@ -1,0 +1,37 @@
+import pytest
+
+from coda_dspy.errors import UserError
+from coda_dspy.programs import Case, cases_in
+
+
+def test_doctest_lines_of_a_statement_become_cases() -> None:
+    statement = "Add.\n\n>>> add(2, [1, 'x'])\n(3, None)\n>>> other(1)\n2\n>>> add(y=1)\n1\n>>> add(1)\nnot a value\n"
+    assert cases_in(statement, "add") == [Case('2\n[1, "x"]', "[3, null]", "functional")]
+
+
+def test_input_and_output_blocks_become_cases() -> None:
+    statement = "Sum.\n\nInput:\n1 2\n3\n\nOutput:\n6\n\nInput:\n```\n5\n```\nOutput:\n```\n5\n```\n"
+    assert cases_in(statement) == [Case("1 2\n3\n", "6\n"), Case("5\n", "5\n")]
+
+
+def test_a_statement_without_examples_has_no_cases() -> None:
+    assert cases_in("Write a function that adds.", "add") == []
+    assert cases_in("Input is read, output is written.") == []
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (5, "is no case"),
+        ({"input": "1"}, "write an object with the texts input and output"),
+        ({"input": "1", "output": "1", "testtype": "magic"}, "testtype 'magic'; it has to be one of"),
+        ({"input": "1,", "output": "1", "testtype": "functional"}, "is no JSON"),
+    ],
+)
+def test_what_is_no_case_is_refused(row: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Case.of(row)
+
+
+def test_a_text_is_a_snippet() -> None:
+    assert Case.of("assert f(1) == 2") == Case("assert f(1) == 2", form="snippet")

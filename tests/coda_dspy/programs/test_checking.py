@@ -1,0 +1,118 @@
+"""Programs on cases, in the real sandbox."""
+
+import pytest
+
+from coda_dspy.data import builtin
+from coda_dspy.errors import UserError
+from coda_dspy.programs import Case, behaviour, check, compute, feedback_on
+
+DOUBLE = "def double(x):\n    print('noise')\n    return 2 * x"
+CASES = [Case("3", "6", "functional"), Case('"a"', '"aa"', "functional")]
+
+
+def verdicts(program: str, cases: list[Case], entry_point: str | None = None) -> list[bool]:
+    return [outcome.passed for outcome in check(program, cases, entry_point)]
+
+
+def test_functions_are_called_and_their_prints_do_not_matter() -> None:
+    assert verdicts(DOUBLE, CASES, "double") == [True, True]
+
+
+def test_methods_of_solution_are_called_and_usual_imports_are_there() -> None:
+    program = "class Solution:\n    def double(self, x: List[int]) -> int:\n        return x + x"
+    assert verdicts(program, CASES, "double") == [True, True]
+
+
+def test_programs_read_standard_input_and_are_compared_line_by_line() -> None:
+    program = "n = int(input())\nprint(n, ' ')\nprint(n / 4)"
+    assert verdicts(program, [Case("2\n", "2\n0.50\n"), Case("2\n", "2\n")]) == [True, False]
+
+
+def test_snippets_have_to_be_run_to_their_end() -> None:
+    good, bad = Case("assert double(2) == 4", form="snippet"), Case("assert double(2) == 5", form="snippet")
+    assert verdicts(DOUBLE, [good, bad]) == [True, False]
+    assert verdicts("import os\nos._exit(0)", [good]) == [False]
+    assert verdicts("def double(x):\n    raise SystemExit(0)", [good]) == [False]
+
+
+def test_forms_may_be_mixed_and_outcomes_keep_their_order() -> None:
+    cases = [Case("assert double(1) == 2", form="snippet"), *CASES, Case("assert double(1) == 3", form="snippet")]
+    assert verdicts(DOUBLE, cases, "double") == [True, True, True, False]
+
+
+def test_without_cases_there_is_no_verdict() -> None:
+    assert check(DOUBLE, []) == []
+
+
+def test_a_functional_case_needs_an_entry_point() -> None:
+    with pytest.raises(UserError, match="needs entry_point"):
+        check(DOUBLE, CASES)
+
+
+@pytest.mark.parametrize(
+    "program",
+    ["def double(x): return None", "def double(x): raise ValueError('no')", "def double(x): return {1}", "x = 1", "("],
+)
+def test_wrong_and_broken_programs_pass_nothing(program: str) -> None:
+    assert verdicts(program, CASES, "double") == [False, False]
+
+
+def test_a_program_that_prints_the_result_itself_does_not_pass_by_it() -> None:
+    assert verdicts("def double(x):\n    print(6)\n    return 0", [CASES[0]], "double") == [False]
+
+
+def test_feedback_names_input_expectation_and_what_came() -> None:
+    feedback = feedback_on(check("def double(x):\n    return x + 1", CASES, "double"))
+    assert "Input:\n3\nExpected:\n6\nGot:\n4" in feedback
+    assert "TypeError" in feedback
+
+
+def test_long_values_are_cut_in_feedback() -> None:
+    outcomes = check("print('x' * 5000)", [Case("", "y")])
+    assert len(feedback_on(outcomes)) < 1000
+
+
+def test_programs_that_do_the_same_behave_the_same() -> None:
+    inputs = [Case("3", "", "functional"), Case("-1", "", "functional")]
+    one = behaviour("def f(x): return x * x", inputs, "f")
+    assert one == behaviour("def f(y):\n    return y ** 2", inputs, "f")
+    assert one != behaviour("def f(x): return abs(x) * abs(x) if x > 0 else 0", inputs, "f")
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [
+        ("print(6 * 7)", "42"),
+        ("print('working')\nprint(7)", "7"),
+        ("def solution():\n    return 12", "12"),
+        ("def helper(x):\n    return x\ndef answer(x=2):\n    return helper(x) + 1", "3"),
+        ("total = 3 * 4\ntotal", "12"),
+        ("a = 5\nresult = a + 1", "6"),
+        ("from fractions import Fraction\nprint(Fraction(1, 2) + Fraction(1, 4))", "3/4"),
+        ("import sympy\nprint(sympy.sqrt(8))", "2*sqrt(2)"),
+    ],
+)
+def test_what_a_program_computes_is_taken(program: str, answer: str) -> None:
+    assert compute(program).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        ("print(1 / 0)", "ZeroDivisionError"),
+        ("def f(x):\n    return x", "it printed nothing"),
+        ("import this_is_not_there", "ModuleNotFoundError"),
+        ("def f():\n    pass", "it printed nothing"),
+    ],
+)
+def test_why_a_program_computes_nothing_is_said(program: str, problem: str) -> None:
+    computed = compute(program)
+    assert computed.answer is None
+    assert problem in computed.problem
+
+
+def test_references_of_our_own_tasks_pass_and_stubs_do_not() -> None:
+    for question in builtin("code")[::8]:
+        assert question.grade(question.answer), question.id
+        assert not question.grade(question.meta["broken"]), question.id
+        assert question.grade(f"def {question.entry_point or 'main'}(*a):\n    return None") is False
