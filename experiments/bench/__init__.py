@@ -1,0 +1,1 @@
+"""Measurements of speed: each a command that prints ratios from one run."""
