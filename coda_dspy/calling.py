@@ -228,7 +228,7 @@ def _check_complete(meter: CallMeter, recorder: _Recorder, config: dict[str, Any
 
 
 def _translated(stage: str, error: LMError) -> Exception:
-    message = redact(str(error)).strip().splitlines()[0]
+    message = (redact(str(error)).strip() or type(error).__name__).splitlines()[0]
     if isinstance(error, LMNotConfiguredError):
         return EngineError("the engine needs a key: set its provider's environment variable, or name one (api_key)")
     if isinstance(error, FATAL) or error.status == 404:

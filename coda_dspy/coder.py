@@ -141,5 +141,5 @@ def _has_form_of(example: Case, block: str) -> bool:
         return bool(block.strip())
     try:
         return len(Case(block, form="functional").arguments()) == len(example.arguments())
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

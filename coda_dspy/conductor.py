@@ -60,7 +60,7 @@ class Coda(Conductor):
         spare: dict[int, list[Candidate]] = {}  # of attempts that came to no candidate that can be trusted
         candidates = self._attempts(lambda i: self._attempt(path, i, approaches[i], spare))
         if not candidates:
-            candidates = [execution for i in sorted(spare) for execution in spare[i]]
+            candidates = _flat(spare)
         verdict = self.verifier(candidates)
         if verdict is None:
             return Outcome(None, None, (), candidates)
@@ -143,7 +143,7 @@ class AdaptiveCoda(Conductor):
         """Steps 1 to 3 of Algorithm 2; S is the list of votes."""
         self._check_attempts()
         budget = self.budget
-        self.coda.probe(budget.num_attempts_baseline + budget.num_attempts_coda)
+        self.coda.probe(budget.num_attempts_baseline + budget.num_attempts_coda * budget.best_of_n)
         spare: dict[int, list[Candidate]] = {}  # programs that fail a public test: they vote where no other does
         coding = budget.num_attempts_coding if current_question().task.kind == "math" else 0
         direct, code = _once(lambda i: self._direct(i, spare)), _once(self._code)
@@ -169,11 +169,12 @@ class AdaptiveCoda(Conductor):
         runs: dict[int, Outcome] = {}
         rule = rule_of_plurality(budget)
         cast_by_coda = vote(lambda run: self._coda_run(run, runs), budget.num_attempts_coda, rule, before=votes)
-        votes_of_all = votes + cast_by_coda or [c for i in sorted(spare) for c in spare[i]]
-        if not votes_of_all:
+        in_order = [runs[run] for run in sorted(runs)]
+        candidates = [*(votes or _flat(spare)), *(c for outcome in in_order for c in outcome.candidates)]
+        s = votes + cast_by_coda or _flat(spare) + [o.chosen for o in in_order if o.chosen is not None]
+        if not s and budget.num_attempts_coda:
             return self.coda.last_resort()
-        syntheses = [candidate for run in sorted(runs) for candidate in runs[run].candidates]
-        return elected(votes_of_all, (votes or votes_of_all) + syntheses, answer_classes(votes_of_all))
+        return elected(s, candidates, answer_classes(s))
 
     def _check_attempts(self) -> None:
         budget = self.budget
@@ -206,6 +207,10 @@ def _trusted(
     if not found:
         spare[place] = [*candidates, *others]
     return found
+
+
+def _flat(spare: dict[int, list[Candidate]]) -> list[Candidate]:
+    return [candidate for place in sorted(spare) for candidate in spare[place]]
 
 
 def _once(cast: Cast) -> Cast:

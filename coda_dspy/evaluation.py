@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import dspy
 
+from coda_dspy.engines.connect import is_secret
 from coda_dspy.errors import CallFailed, UserError
 from coda_dspy.ledger import Ledger
 from coda_dspy.task import Task
@@ -233,10 +234,16 @@ def answer_one(program: dspy.Module, question: Gradable, session: str = "") -> R
 def fingerprint(question: Gradable, program: dspy.Module) -> str:
     """What an answer depends on: the question, the program's prompts and budget, the engine and its settings."""
     lm = getattr(program, "lm", None) or dspy.settings.lm
-    engine = [str(getattr(lm, "model", None)), {k: v for k, v in getattr(lm, "kwargs", {}).items() if v is not None}]
+    engine = [str(getattr(lm, "model", None)), settings_of(lm)]
     adapter = getattr(program, "adapter", None)
     content = [question.task.arguments(), type(program).__name__, adapter, program.dump_state(), engine]
     return hashlib.blake2b(json.dumps(content, default=str).encode(), digest_size=8).hexdigest()
+
+
+def settings_of(lm: Any) -> dict[str, Any]:
+    """An engine's decoding settings, without keys and addresses."""
+    kwargs = getattr(lm, "kwargs", {})
+    return {name: value for name, value in kwargs.items() if value is not None and not is_secret(name)}
 
 
 def _finished(store: JsonLines, questions: Sequence[Gradable], program: dspy.Module) -> dict[str, Result]:
@@ -247,11 +254,16 @@ def _finished(store: JsonLines, questions: Sequence[Gradable], program: dspy.Mod
     except (KeyError, TypeError) as error:
         raise UserError(f"{store.path} holds something else than results; give another file") from error
     for question in questions:
-        if question.id in done and done[question.id].asked != fingerprint(question, program):
+        found = done.get(question.id)
+        if found is None:
+            continue
+        if found.asked != fingerprint(question, program):
             raise UserError(
                 f"{store.path} holds an answer to {question.id!r} of another question, engine, profile or budget; "
                 "give another file, or remove this one"
             )
+        # The right answer may have been corrected since.
+        done[question.id] = replace(found, gold=question.answer or None, correct=question.grade(found.answer))
     return done
 
 
@@ -273,7 +285,8 @@ def _run_all(
             if not flying:
                 return
             landed, flying = wait(flying, return_when=FIRST_COMPLETED)
-            for future in landed:
+            # What landed together is saved together, also where one of them ends the run.
+            for future in sorted(landed, key=lambda future: future.exception() is not None):
                 finished(future.result())
     finally:
         # After Ctrl-C, a full disk or a dead engine nothing new starts; calls in flight end in their own time.

@@ -22,6 +22,15 @@ from coda_dspy.errors import UserError
 from coda_dspy.program import Conductor
 
 VERSION: Literal[1] = 1
+# The engine alone: one direct, greedy call and nothing behind it.
+ASKED_ONCE: dict[str, Any] = {
+    "num_attempts_baseline": 1,
+    "num_attempts_coding": 0,
+    "num_attempts_coda": 0,
+    "stop_on_agreement": False,
+    "refine_rounds": 0,
+    "temperature": {"direct": 0.0},
+}
 Algorithm = Literal["adaptive", "coda", "direct"]
 
 
@@ -193,8 +202,7 @@ def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
         coda.adapter, coda.lm = program.adapter, program.lm
         return coda
     if algorithm == "direct":
-        changes = {"num_attempts_baseline": 1, "num_attempts_coda": 0, "temperature": {"direct": 0.0}}
-        program.budget.load_state(program.budget.replace(**changes).dump_state())
+        program.budget.load_state(program.budget.replace(**ASKED_ONCE).dump_state())
         return program
     raise UserError(f"algorithm {algorithm!r} does not exist; choose one of: adaptive, coda, direct")
 

@@ -48,6 +48,8 @@ class Task:
             raise UserError(f"choices were given, but kind is {self.kind!r}; use kind='choice'")
         if self.kind != "code" and (self.tests or self.entry_point):
             raise UserError(f"tests or entry_point were given, but kind is {self.kind!r}; use kind='code'")
+        if any(test.form == "functional" for test in self.tests) and self.entry_point is None:
+            raise UserError("tests call a function, but entry_point is missing; name the function")
         if self.entry_point is not None and not self.entry_point.isidentifier():
             raise UserError(f"entry_point is {self.entry_point!r}; give the name of a function")
 

@@ -35,7 +35,7 @@ class Question:
         id: Its name within the set.
         question: The problem, in words.
         answer: The right answer as text: a number, the letter of a choice, or words. Empty where it is not known.
-        kind: `math`, `choice` or `text`, as in `coda_dspy.task.Task`.
+        kind: `math`, `choice`, `text` or `code`, as in `coda_dspy.task.Task`.
         choices: For `choice` only: 2 to 10 options, without letters.
         meta: Whatever else the file says of the question, such as its level and topic.
         public_tests: For `code` only: tests that the conductor may run.
@@ -113,7 +113,7 @@ def builtin(name: str) -> list[Question]:
     """Return a set that comes with the project, in the order of its file.
 
     Args:
-        name: One of `BUILTIN`: `math` or `choice`.
+        name: One of `BUILTIN`: `choice`, `code` or `math`.
 
     Raises:
         UserError: No set has this name.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from coda_dspy.budget import Budget
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
+from coda_dspy.profile import ASKED_ONCE
 
 from .statistics import Accuracy, accuracy, mean_tokens
 
@@ -79,7 +80,7 @@ def budget_at(base: Budget, point: Mapping[str, int]) -> Budget:
     """
     changes: dict[str, Any] = {"num_attempts_baseline": point["num_attempts_baseline"]}
     if point["num_attempts_baseline"] == 1:
-        return base.replace(**changes, num_attempts_coda=0, temperature={"direct": 0.0})
+        return base.replace(**ASKED_ONCE)
     if not point["best_of_n"]:
         return base.replace(**changes, num_attempts_coda=0)
     return base.replace(**changes, num_attempts_coda=1, best_of_n=point["best_of_n"], n_plans=point["n_plans"])

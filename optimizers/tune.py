@@ -17,7 +17,7 @@ import dspy
 
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import engine_name
-from coda_dspy.evaluation import Gradable, Result, evaluate, new_session
+from coda_dspy.evaluation import Gradable, Result, evaluate, new_session, settings_of
 from coda_dspy.profile import Profile, with_algorithm
 from coda_dspy.program import Conductor
 from coda_dspy.tracking import Tracker
@@ -128,7 +128,7 @@ class _Tune:
         self.notes: list[str] = []
         sizes = {"train": plan.train, "validation": plan.validation, "test": plan.test}
         self.data = {"name": data, "hash": fingerprint(questions), "seed": plan.seed, **sizes}
-        settings = {name: value for name, value in lm.kwargs.items() if value is not None}
+        settings = settings_of(lm)
         described = {
             "engine": str(lm.model),
             "settings": settings,
@@ -246,10 +246,11 @@ class _Tune:
         self.watcher.phase("test, held out", 2 * len(test))
         with dspy.context(lm=self.lm.copy(rollout_id=FRESH)):
             for start in range(0, len(test), self.workers):
-                if start and self._seconds_to(TEST_ENDS) <= 0:
+                group = test[start : start + self.workers]
+                paid_for = all(self._is_stored("test", asked, group) for asked in (plain_program, program))
+                if start and not paid_for and self._seconds_to(TEST_ENDS) <= 0:
                     self.notes.append(f"the time limit left {len(test) - start} of {len(test)} test questions out")
                     break
-                group = test[start : start + self.workers]
                 plain += self._run("test", plain_program, group)
                 tuned += self._run("test", program, group)
         if _key(plain_program) == _key(program):
@@ -269,6 +270,8 @@ class _Tune:
         if self.plan.minutes is not None and tokens_each and self.generated:
             fit = int(self._seconds_to(share) * self.generated / self.busy / tokens_each)
             self.folder.keep_size(part, max(min(most, fit), min(most, FEWEST)))
+        elif self.plan.minutes is not None:
+            self.folder.keep_size(part, most)
         size = self.folder.sizes().get(part, most)
         if size < most:
             self.notes.append(f"the time limit leaves {size} of {most} {part} questions")
@@ -300,6 +303,10 @@ class _Tune:
             )
         finally:
             self.busy += time.monotonic() - started
+
+    def _is_stored(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> bool:
+        stored = {row["id"] for row in self.folder.store(f"{phase} {_key(program)}").read()}
+        return all(question.id in stored for question in questions)
 
     def _on_result(self, result: Result) -> None:
         if result.session == self.session:

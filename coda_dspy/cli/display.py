@@ -35,7 +35,8 @@ def quiet_libraries() -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    logging.getLogger("dspy").setLevel(logging.ERROR)
+    for name in ("dspy.clients.lm", "dspy.teleprompt.bootstrap"):  # not "dspy": importing it sets that one again
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def safe(text: str) -> str:

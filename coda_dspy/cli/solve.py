@@ -135,7 +135,10 @@ def _file_or_text(question: str) -> str:
     """A task is long, so it may be the name of a file that holds it."""
     if len(question) > 255 or "\n" in question or not Path(question).is_file():
         return question
-    return Path(question).read_text(encoding="utf-8")
+    try:
+        return Path(question).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the task file {question} cannot be read as UTF-8 text: {error}") from error
 
 
 def _tests(path: str) -> list[Any]:

@@ -16,7 +16,9 @@ from coda_dspy.errors import UserError
 @click.command()
 @engine_options
 @click.option("--quick", is_flag=True, help="A first look in at most a quarter of an hour on two cores.")
-@click.option("--data", default="math", show_default=True, help="math, choice, or a JSON Lines file with answers.")
+@click.option(
+    "--data", default="math", show_default=True, help="math, choice, code, or a JSON Lines file with answers."
+)
 @click.option("--output", type=click.Path(file_okay=False), help="Folder of the run. Default: in runs/.")
 @click.option(
     "--profile", type=click.Path(dir_okay=False), help="Where the profile goes. Default: profiles/ENGINE.json."

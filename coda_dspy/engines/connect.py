@@ -17,9 +17,8 @@ from coda_dspy.errors import EngineError, UserError
 LOCAL = "local/"
 _LM_SETTINGS = ("temperature", "max_tokens", "top_p", "stop", "seed", "cache", "num_retries")
 # These would carry a key or an address into the profile, or take the call out of the conductor's hands.
-_NO_DECODING = re.compile(
-    r"key|token$|secret|password|header|auth|api_|base_url|^(n|stream|model|messages|rollout_id)$"
-)
+_SECRET = re.compile(r"key|token$|secret|password|header|auth|api_|base_url")
+_NOT_OURS = ("n", "stream", "model", "messages", "rollout_id")
 
 
 def connect(
@@ -74,6 +73,11 @@ def connect(
     return _remote(engine, api_base, api_key, timeout, decoding, max_concurrency, settings)
 
 
+def is_secret(name: str) -> bool:
+    """Whether a setting of this name may hold a key or an address."""
+    return _SECRET.search(name.lower()) is not None
+
+
 def check_decoding(decoding: dict[str, Any]) -> None:
     """Refuse settings that are none of decoding: keys, headers, addresses.
 
@@ -81,7 +85,7 @@ def check_decoding(decoding: dict[str, Any]) -> None:
         UserError: The first such name.
     """
     for name in decoding:
-        if _NO_DECODING.search(name.lower()):
+        if is_secret(name) or name in _NOT_OURS:
             raise UserError(
                 f"{name} is no decoding setting; keys come from the environment, the address from api_base, "
                 "and settings such as top_p or top_k go here"

@@ -56,7 +56,7 @@ class Case:
 def _check_json(case: Case, where: str) -> None:
     try:
         case.arguments(), json.loads(case.output)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{where} is functional, but its input or output is no JSON: {error}") from error
 
 
@@ -97,13 +97,19 @@ _HEADING = re.compile(r"^[^\w\n]*(?:sample |example )?(input|output)[^\w\n]*\d*[
 
 def _blocks(statement: str) -> list[Case]:
     """An `Input` heading and an `Output` heading behind it, each with its lines, fenced or up to a blank line."""
-    headings = list(_HEADING.finditer(statement))
+    # Where a statement has a part with examples, its other headings describe the form in words.
+    examples = re.search(r"^[^\w\n]*(?:sample|example)s?\b", statement, re.MULTILINE | re.IGNORECASE)
+    headings = list(_HEADING.finditer(statement, examples.start() if examples else 0))
     found = []
     for given, wanted, after in zip(headings, headings[1:], [*headings[2:], None], strict=False):
         if (given[1].lower(), wanted[1].lower()) == ("input", "output"):
             end = after.start() if after is not None else len(statement)
             found.append(Case(_lines(statement[given.end() : wanted.start()]), _lines(statement[wanted.end() : end])))
-    return [case for case in found if case.input.strip() and case.output.strip()]
+    return [case for case in found if case.input.strip() and case.output.strip() and not _is_prose(case.input)]
+
+
+def _is_prose(text: str) -> bool:
+    return text.strip().endswith(".") and len(re.findall(r"[A-Za-z]{2,}", text)) >= 3
 
 
 def _lines(block: str) -> str:

@@ -1,7 +1,8 @@
 """Run a program on cases. Only inputs go into the sandbox; what comes out is compared here.
 
-(A `snippet` case is the exception: its assertions hold what they expect, as in HumanEval and MBPP. It counts as passed
-only if the program ran to the end of the snippet.)
+(A `snippet` case is the exception: its assertions hold what they expect, as in HumanEval and MBPP, and run in the
+program's own process. It counts as passed if a token is printed behind them; a program that sets out to cheat could
+find the token. Use inputs and outputs where programs may be hostile to their grader.)
 """
 
 import json
@@ -26,13 +27,18 @@ _PRELUDE = (
     "from itertools import *; from math import *; from string import *; from typing import *; from builtins import *\n"
 )
 
-# Prints of the program must not mix with its result, so it prints elsewhere while it is called.
+# Prints of the program must not mix with its result, and what it reads must not eat its arguments: both are put aside
+# before it begins.
+_ASIDE = (
+    "import io, sys; sys._coda = (sys.stdout, sys.stdin.read()); sys.stdout, sys.stdin = sys.stderr, io.StringIO(); "
+)
 _CALL = """
 
 def _coda_call():
     import json, sys
-    out, sys.stdout = sys.stdout, sys.stderr
-    arguments = [json.loads(line) for line in sys.stdin.read().splitlines() if line.strip()]
+    out, given = getattr(sys, "_coda", None) or (sys.stdout, sys.stdin.read())
+    sys.stdout = sys.stderr
+    arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
     owner = globals().get("Solution")
     function = getattr(owner(), {name!r}, None) if owner is not None else None
     function = function or globals()[{name!r}]
@@ -106,15 +112,20 @@ def _results(program: str, cases: Sequence[Case], entry_point: str | None) -> li
     for form in ("stdin", "functional"):
         places = [i for i, case in enumerate(cases) if case.form == form]
         if places:
-            code = program if form == "stdin" else _with_prelude(program) + _CALL.format(name=_needed(entry_point))
+            code = program if form == "stdin" else _callable(program, _needed(entry_point))
             runs = _run_many(code, tuple(cases[i].input for i in places))
             found.update({i: (run, "") for i, run in zip(places, runs, strict=True)})
     for i, case in enumerate(cases):
         if case.form == "snippet":
             token = secrets.token_hex(8)
             code = f"{_with_prelude(program)}\n\n{case.input}\nprint({token!r})\n"
-            found[i] = (_working(shared_sandbox().run(code, limits=CASE_LIMITS)), token)
+            found[i] = (working(shared_sandbox().run(code, limits=CASE_LIMITS)), token)
     return [found[i] for i in range(len(cases))]
+
+
+def _callable(program: str, name: str) -> str:
+    aside = "" if "from __future__" in program else _ASIDE
+    return aside + _with_prelude(program) + _CALL.format(name=name)
 
 
 def _with_prelude(program: str) -> str:
@@ -130,10 +141,15 @@ def _needed(entry_point: str | None) -> str:
 @lru_cache(maxsize=1024)
 def _run_many(code: str, inputs: tuple[str, ...]) -> tuple[ExecutionResult, ...]:
     """Remembered, because the same program is checked, voted on and scored."""
-    return tuple(map(_working, shared_sandbox().run_many(code, inputs, limits=CASE_LIMITS)))
+    return tuple(map(working, shared_sandbox().run_many(code, inputs, limits=CASE_LIMITS)))
 
 
-def _working(result: ExecutionResult) -> ExecutionResult:
+def working(result: ExecutionResult) -> ExecutionResult:
+    """The result, if the sandbox did its part.
+
+    Raises:
+        UserError: The sandbox failed; that is no fault of the program.
+    """
     if result.error:
         raise UserError(f"the sandbox does not work: {result.error}; see what `coda doctor` says")
     return result
@@ -157,14 +173,15 @@ def problem_of(result: ExecutionResult) -> str:
     if result.truncated:
         return "it printed without end"
     if result.exit_code != 0:
-        return "\n".join(result.stderr.strip().splitlines()[-4:]) or f"it ended with exit code {result.exit_code}"
+        traceback = "\n".join(result.stderr.strip().splitlines()[-4:])
+        return traceback[-_SHOWN:] or f"it ended with exit code {result.exit_code}"
     return ""
 
 
 def _same_value(got: str, wanted: str) -> bool:
     try:
-        return bool(json.loads(got) == json.loads(wanted))
-    except ValueError:
+        return bool(json.loads(got.strip().rpartition("\n")[2]) == json.loads(wanted))
+    except (ValueError, RecursionError):
         return False
 
 

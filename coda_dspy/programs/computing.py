@@ -3,11 +3,12 @@
 import ast
 from dataclasses import dataclass
 
-from coda_dspy.programs.checking import problem_of
+from coda_dspy.programs.checking import problem_of, working
 from coda_dspy.programs.shared import shared_sandbox
 from coda_dspy.sandbox import Limits
 
 LIMITS = Limits(seconds=10.0)
+MOST_OUTPUT = 400  # characters of what it printed that are kept for feedback: the end says most
 
 
 @dataclass(frozen=True)
@@ -34,35 +35,36 @@ def compute(program: str) -> Computed:
     assignment.
 
     Raises:
-        SandboxUnavailable: No sandbox starts on this machine.
+        UserError: The sandbox does not start or does not work on this machine.
     """
-    result = shared_sandbox().run(program, limits=LIMITS)
-    problem = problem_of(result) or result.error
-    if problem:
-        return Computed(None, result.stdout, problem)
-    printed = [line.strip() for line in result.stdout.splitlines() if line.strip()]
-    if printed:
-        return Computed(printed[-1], result.stdout)
-    ending = _ending(program)
-    if ending is None:
-        return Computed(None, "", "it printed nothing")
-    result = shared_sandbox().run(f"{program}\n\n{ending}", limits=LIMITS)
-    problem = problem_of(result) or result.error
-    value = result.stdout.strip()
-    if problem or not value or value == "None":
-        return Computed(None, result.stdout, problem or "it printed nothing")
-    return Computed(value.splitlines()[-1].strip(), result.stdout)
+    computed = _run(program)
+    ending = _ending(program) if not (computed.answer or computed.problem) else None
+    if ending is not None:
+        computed = _run(f"{program}\n\n{ending}")
+    if computed.answer or computed.problem:
+        return computed
+    return Computed(None, computed.output, "it printed nothing")
+
+
+def _run(program: str) -> Computed:
+    result = working(shared_sandbox().run(program, limits=LIMITS))
+    problem = problem_of(result)
+    printed = [line.strip() for line in result.stdout.splitlines() if line.strip() not in ("", "None")]
+    return Computed(printed[-1] if printed and not problem else None, result.stdout[-MOST_OUTPUT:], problem)
 
 
 def _ending(program: str) -> str | None:
     """A line that prints what the program computed without saying it."""
-    body = ast.parse(program).body
+    try:
+        body = ast.parse(program).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
     called = [node.name for node in body if isinstance(node, ast.FunctionDef) and _needs_nothing(node)]
     if called:
-        return f"print({called[-1]}())"
+        return f"_coda = {called[-1]}()\nprint('' if _coda is None else _coda)"
     last = body[-1] if body else None
     if isinstance(last, ast.Expr):
-        return f"print({ast.unparse(last.value)})"
+        return f"print({ast.get_source_segment(program, last.value)})"
     if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
         return f"print({last.targets[0].id})"
     return None

@@ -3,25 +3,28 @@
 import ast
 import re
 from collections.abc import Sequence
+from textwrap import dedent
 
 # A fence opens with the name of a language or none; a reply that was begun for the model may lack the closing one.
-_BLOCK = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_PYTHON = ("", "python", "py", "python3")
+_BLOCK = re.compile(r"^[ \t]*```([\w+-]*)[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_PYTHON = ("python", "py", "python3")
 
 
 def program_in(reply: str, entry_point: str | None = None) -> str | None:
     """The program of a reply, or `None`.
 
-    The last code block that is whole Python counts (of those that define the entry point, where one is wanted): models
-    put examples of use and outputs into further blocks. Without any block, a reply that is Python from end to end is
-    the program.
+    The last code block that is whole Python counts (of those that define the entry point, where one is wanted). Blocks
+    without a language count only where none is labelled Python, and bare values never: models quote outputs. Without
+    any block, a reply that is Python from end to end is the program.
 
     Args:
         reply: What the model said.
         entry_point: Name of the function or method that the program has to define.
     """
-    blocks = [body for language, body in _BLOCK.findall(reply) if language.lower() in _PYTHON]
-    candidates = [block.strip("\n") for block in blocks if _is_python(block)] or _bare(reply)
+    reply = reply.replace("\r\n", "\n")
+    blocks = [(language.lower(), dedent(body).strip("\n")) for language, body in _BLOCK.findall(reply)]
+    labelled = [body for language, body in blocks if language in _PYTHON and _is_program(body)]
+    candidates = labelled or [body for language, body in blocks if not language and _is_program(body)] or _bare(reply)
     wanted = [program for program in candidates if entry_point is None or entry_point in defined_in(program)]
     found = wanted or candidates
     return found[-1] if found else None
@@ -35,17 +38,19 @@ def defined_in(program: str) -> set[str]:
 
 def blocks_in(reply: str) -> list[str]:
     """The contents of all code blocks, whatever is in them."""
-    return [body.rstrip() for _, body in _BLOCK.findall(reply)]
+    return [dedent(body).rstrip() for _, body in _BLOCK.findall(reply.replace("\r\n", "\n"))]
 
 
-def _is_python(text: str) -> bool:
+def _is_program(text: str) -> bool:
+    """Whether a text is Python that does something; a quoted output is often a number, which is Python too."""
     try:
-        return bool(ast.parse(text).body)
+        body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+    return any(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.Name)) for node in body)
 
 
 def _bare(reply: str) -> Sequence[str]:
     text = reply.strip()
-    prose = not re.search(r"^\s*(?:def |class |import |from |print\()", text, re.MULTILINE)
-    return [text] if not prose and _is_python(text) else []
+    prose = not re.search(r"^[ \t]*(?:def |class |import |from |print\()", text, re.MULTILINE)
+    return [text] if not prose and _is_program(text) else []

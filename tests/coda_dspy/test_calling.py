@@ -154,7 +154,7 @@ def test_an_engine_without_efforts_is_not_asked_the_same_again() -> None:
 
     made, lm = engine(script)
     AdaptiveCoda(ONCE.replace(reasoning_effort="high"), lm=lm)(question="Q?")
-    assert [effort(call) for call in made.calls] == ["high", None, None]  # refused, cut, and the last resort
+    assert [effort(call) for call in made.calls] == ["high", None]  # refused, and cut
 
 
 def test_a_bad_value_of_a_setting_is_not_taken_for_a_refusal() -> None:

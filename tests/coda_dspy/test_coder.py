@@ -195,6 +195,13 @@ def test_algorithm_1_writes_compares_and_tests_programs() -> None:
     assert "It passes the tests that are known." in reflection
 
 
+def test_a_failing_program_of_algorithm_1_is_better_than_none() -> None:
+    made, lm = engine(lambda call: "1. Do. (high)" if call.stage == "plan" else block(WRONG))
+    prediction = AdaptiveCoda(Budget(num_attempts_baseline=0, best_of_n=1, n_plans=1), lm=lm)(**TASK)
+    assert prediction.answer == WRONG
+    assert made.count("direct") == 0
+
+
 def test_a_passing_program_is_not_lost_to_a_synthesis_that_breaks_it() -> None:
     def script(call: ScriptedCall) -> str:
         return "1. Do. (high)" if call.stage == "plan" else block(WRONG if call.stage == "reflect" else RIGHT)

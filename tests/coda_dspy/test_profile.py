@@ -117,6 +117,7 @@ def test_each_algorithm_runs_with_the_profiles_prompts(path: Path) -> None:
     assert isinstance(coda, Coda)
     assert coda.adapter == "plain"
     direct = profile.program(algorithm="direct")
+    assert direct.budget.num_attempts_coding == direct.budget.refine_rounds == 0
     _, lm = engine(answering(["2"]))
     with dspy.context(lm=lm):
         assert direct(question="Q?").ledger.calls() == 1

@@ -117,6 +117,19 @@ def test_the_same_command_again_generates_nothing_and_gives_the_same_profile(tmp
     assert first.profile == second.profile
 
 
+def test_after_the_time_limit_the_same_command_reports_everything_that_was_paid_for(tmp_path: Path) -> None:
+    made, lm = engine(always_right)
+    plan = replace(PLAN, minutes=60)
+    first = tune(lm, QUESTIONS, plan, tmp_path / "run", workers=4)
+    clock = tmp_path / "run" / "clock.json"
+    clock.write_text('{"seconds": 999999}')
+    calls = len(made.calls)
+    second = tune(lm, QUESTIONS, plan, tmp_path / "run", workers=4)
+    assert len(made.calls) == calls
+    assert len(second.rows[1].results) == len(first.rows[1].results) == 16
+    assert first.profile == second.profile
+
+
 def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_path: Path) -> None:
     whole, lm = engine(needs_plans)
     expected = tune(lm, QUESTIONS, PLAN, tmp_path / "whole")

@@ -14,6 +14,15 @@ def test_input_and_output_blocks_become_cases() -> None:
     assert cases_in(statement) == [Case("1 2\n3\n", "6\n"), Case("5\n", "5\n")]
 
 
+def test_headings_that_describe_the_form_in_words_are_no_examples() -> None:
+    statement = (
+        "Sum.\n\n-----Input-----\n\nThe first line has n.\n\n-----Output-----\n\nPrint the sum.\n\n"
+        "-----Examples-----\n\nInput\n1 2\n\nOutput\n3\n"
+    )
+    assert cases_in(statement) == [Case("1 2\n", "3\n")]
+    assert cases_in("Input\nThe first line has n.\n\nOutput\nPrint the sum.\n") == []
+
+
 def test_a_statement_without_examples_has_no_cases() -> None:
     assert cases_in("Write a function that adds.", "add") == []
     assert cases_in("Input is read, output is written.") == []

@@ -57,6 +57,18 @@ def test_wrong_and_broken_programs_pass_nothing(program: str) -> None:
     assert verdicts(program, CASES, "double") == [False, False]
 
 
+@pytest.mark.parametrize(
+    "extra", ["print(double(3))", "if __name__ == '__main__':\n    print('hi')", "import sys\nsys.stdin.read()"]
+)
+def test_what_a_program_prints_and_reads_beside_its_function_does_not_matter(extra: str) -> None:
+    assert verdicts(f"{DOUBLE}\n{extra}", CASES, "double") == [True, True]
+
+
+def test_output_that_no_parser_can_hold_is_no_crash() -> None:
+    program = "def double(x):\n    return 1\nimport sys\nsys._coda[0].write('[' * 100000 + '\\n')\nsys._coda = None"
+    assert verdicts(program, CASES, "double") == [False, False]
+
+
 def test_a_program_that_prints_the_result_itself_does_not_pass_by_it() -> None:
     assert verdicts("def double(x):\n    print(6)\n    return 0", [CASES[0]], "double") == [False]
 
@@ -90,6 +102,9 @@ def test_programs_that_do_the_same_behave_the_same() -> None:
         ("a = 5\nresult = a + 1", "6"),
         ("from fractions import Fraction\nprint(Fraction(1, 2) + Fraction(1, 4))", "3/4"),
         ("import sympy\nprint(sympy.sqrt(8))", "2*sqrt(2)"),
+        ("def main():\n    print(42)", "42"),
+        ("print(7)\nprint(None)", "7"),
+        (" + ".join(["1"] * 900), "900"),
     ],
 )
 def test_what_a_program_computes_is_taken(program: str, answer: str) -> None:
