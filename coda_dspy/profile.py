@@ -27,6 +27,8 @@ ASKED_ONCE: dict[str, Any] = {
     "num_attempts_baseline": 1,
     "num_attempts_coding": 0,
     "num_attempts_coda": 0,
+    "best_of_n": 1,
+    "n_plans": 1,
     "stop_on_agreement": False,
     "refine_rounds": 0,
     "temperature": {"direct": 0.0},

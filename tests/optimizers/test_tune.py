@@ -65,6 +65,8 @@ def test_an_engine_that_is_right_alone_is_asked_once(tmp_path: Path) -> None:
     assert report.profile.budget["num_attempts_baseline"] == 1
     assert report.difference.within_noise
     assert all(r.calls == 1 for row in report.rows for r in row.results)
+    assert report.rows[0].results == report.rows[1].results
+    assert any("one and the same measurement" in note for note in report.notes)
 
 
 def test_the_three_parts_have_no_question_in_common_and_the_test_is_asked_once(tmp_path: Path) -> None:
