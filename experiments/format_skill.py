@@ -38,10 +38,14 @@ def plain_chat(lm: dspy.LM, question: Question) -> Result:
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question.question}]
     body = {"model": "engine", "messages": messages, "temperature": 0.0, "max_tokens": 400}
     reply = lm.engine.inner.complete(request_from_openai_chat(body))
-    number = last_number(reply.message.text or "")
+    text = reply.message.text or ""
+    number = last_number(text)
     right = number is not None and abs(float(number) - float(question.answer)) < 1e-6
-    tokens = reply.usage.total_tokens
-    return Result(question.id, number, question.answer, right, tokens=tokens, known_tokens=tokens or 0, calls=1)
+    tokens = reply.usage.total_tokens or 0
+    cut = ["cut off"] if reply.finish_reason == "length" else []
+    return Result(
+        question.id, number, question.answer, right, text, tokens=tokens, known_tokens=tokens, calls=1, failures=cut
+    )
 
 
 def last_number(text: str) -> str | None:
