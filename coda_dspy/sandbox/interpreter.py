@@ -98,7 +98,7 @@ class SandboxInterpreter:
         except SandboxLost as error:
             self.shutdown()
             _fail(str(error), error)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: a session cut in the middle of a piece of code is of no more use
             self.shutdown()
             raise
         if reply["type"] == "final":

@@ -62,7 +62,7 @@ def _fork_server(level: str, packages: Iterable[str]) -> Launcher:
     server = ForkServer(level, packages)
     try:
         server.start()
-    except BaseException:
+    except BaseException:  # also Ctrl-C: a server that is half started must not stay behind
         server.close()
         raise
     return server

@@ -45,7 +45,7 @@ class Session:
         given = Descriptors(payload, nothing, null, null, status.write, (requests.read, replies.write))
         try:
             self._running = launcher.launch(order, given)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: nobody else knows of these descriptors yet
             self._bag.close()
             raise
         self._bag.close_now(*given.all())

@@ -116,7 +116,7 @@ def _in_reach_of_ctrl_c(call: Callable[[], None], stop: threading.Event) -> None
     try:
         while not done.wait(_POLL_SECONDS):  # a wait without a limit cannot be interrupted on Windows
             pass
-    except BaseException:
+    except BaseException:  # Ctrl-C: the call in the other thread must not go on
         stop.set()
         raise
     if failures:
