@@ -114,26 +114,37 @@ def attack(place: Place) -> Attack:
     return run
 
 
-@pytest.fixture(scope="session", params=[*LEVELS, "unsafe-subprocess"])
-def any_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """Every kind for this user, for what must hold in all of them."""
+def _open(isolation: str) -> Iterator[Sandbox]:
     try:
-        sandbox = open_sandbox(request.param)
+        sandbox = open_sandbox(isolation)
     except SandboxUnavailable as error:
         pytest.skip(str(error))
     with sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session", params=[*LEVELS, "unsafe-subprocess"])
+def any_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """Every kind for this user, for what must hold in all of them."""
+    yield from _open(request.param)
 
 
 @pytest.fixture(scope="session", params=LEVELS)
 def contained(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """Every kind that contains something, for this user."""
-    try:
-        sandbox = open_sandbox(request.param)
-    except SandboxUnavailable as error:
-        pytest.skip(str(error))
-    with sandbox:
-        yield sandbox
+    yield from _open(request.param)
+
+
+@pytest.fixture(params=[*LEVELS, "unsafe-subprocess"])
+def fresh(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """Every kind, opened for one test alone."""
+    yield from _open(request.param)
+
+
+@pytest.fixture(params=LEVELS)
+def fork_server(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """Every kind that contains something, opened for one test alone."""
+    yield from _open(request.param)
 
 
 @pytest.fixture

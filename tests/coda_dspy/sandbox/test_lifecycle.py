@@ -47,26 +47,6 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
     return True
 
 
-@pytest.fixture(params=[*LEVELS, "unsafe-subprocess"])
-def fresh(request: pytest.FixtureRequest):
-    try:
-        sandbox = open_sandbox(request.param)
-    except SandboxUnavailable as error:
-        pytest.skip(str(error))
-    with sandbox:
-        yield sandbox
-
-
-@pytest.fixture(params=LEVELS)
-def fork_server(request: pytest.FixtureRequest):
-    try:
-        sandbox = open_sandbox(request.param)
-    except SandboxUnavailable as error:
-        pytest.skip(str(error))
-    with sandbox:
-        yield sandbox
-
-
 def pids(sandbox: Sandbox) -> list[int]:
     launcher = sandbox._launcher
     assert isinstance(launcher, forkserver.ForkServer)
