@@ -1,170 +1,130 @@
-"""Compare two formulas in a child process, where a hang or a crash hurts nothing but that one comparison.
+"""Compare two formulas in the sandbox: what a parser makes of a stranger's text is hostile until proven otherwise.
 
-The child is a plain Python process that talks JSON lines over pipes: no fork of a program that has threads, no second
-run of the caller's `__main__`, and an environment of its own in which no API key is.
+Where the sandbox contains programs, each comparison has a fork of its own, made of a worker that has loaded everything,
+so it takes about 10 ms and no text can touch the next verdict. Where no sandbox starts (macOS, Windows), one plain
+process compares one pair after another: the parser takes LaTeX only, and that process has limits and no keys.
 """
 
 import atexit
-import contextlib
-import json
 import os
-import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from coda_dspy.errors import UserError
+from coda_dspy.programs.shared import chosen_kind
+from coda_dspy.sandbox import Limits, Sandbox, SandboxLost, SandboxUnavailable, Session, open_sandbox
 
 LIMIT_SECONDS = 3.0
-"""Wall-clock seconds for one comparison. The start of a child, about a second, is not counted."""
+"""Wall-clock seconds for one comparison. The start of a worker, about a second, is not counted."""
 
-_START_SECONDS = 60.0
+_MEMORY_MB = 2048
 _REMEMBERED = 4096
-_WORKER = Path(__file__).with_name("equivalence_worker.py")
-# What a Python installation may need to start at all; nothing else of the caller's environment goes in.
-_NEEDED = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_FORMULAS = Path(__file__).with_name("formulas.py")
+_PACKAGES = ("sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4", "antlr4_python3_runtime")
 
 
 class Comparer:
-    """Keeps one child warm and asks it, one comparison at a time.
+    """Compares formulas. Safe to use from many threads.
 
     Args:
         limit: Wall-clock seconds after which a comparison is given up as False.
     """
 
     def __init__(self, limit: float = LIMIT_SECONDS) -> None:
-        self._limit = limit
+        self._limits = Limits(seconds=limit, memory_mb=_MEMORY_MB)
         self._lock = threading.Lock()
-        self._child: _Child | None = None
-        self._known: dict[tuple[str, str], bool] = {}
+        self._sandbox: Sandbox | None = None
+        self._turn = threading.Lock()
+        self._kept: Session | None = None
 
     def same(self, a: str, b: str) -> bool:
         """Whether two formulas in LaTeX are equal in value; False also where that cannot be found out in time.
 
         Raises:
-            UserError: The child does not start, so that no comparison at all is possible.
+            UserError: Nothing that could compare starts, so that no comparison at all is possible.
         """
+        end = time.monotonic() + self._limits.seconds
         first, second = sorted((a, b))  # one order, so that the verdict is symmetric
-        with self._lock:
-            if (first, second) not in self._known:
-                if len(self._known) >= _REMEMBERED:
-                    self._known.clear()
-                self._known[first, second] = self._compared(first, second)
-            return self._known[first, second]
-
-    def _compared(self, a: str, b: str) -> bool:
-        """Ask once more where the child died before its time: something outside may have ended it."""
-        left = self._limit
-        for _ in range(2):
-            child = self._ready()
-            begun = time.monotonic()
-            if (reply := self._asked(child, a, b, left)) is not None:
-                return reply.get("same") is True
-            left -= time.monotonic() - begun
-            if left <= 0:
-                break
-        self._child = _Child()  # loads its libraries while nobody waits for it
+        for _ in range(2):  # once more where the process died before its time: something outside may have ended it
+            try:
+                with self._session() as session:
+                    reply = session.execute("formulas.same_or_unknown(a, b)", {"a": first, "b": second}, {}, None)
+                return reply.get("value") is True
+            except SandboxLost:
+                if time.monotonic() >= end:
+                    break
         return False
 
-    def _ready(self) -> "_Child":
-        if self._child is not None and self._child.process.poll() is not None:
-            self._drop()
-        if self._child is None:
-            self._child = _Child()
-        if not self._child.ready:
-            try:
-                self._child.greet(self._limit)
-            finally:
-                if not self._child.ready:
-                    self._drop()
-        return self._child
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        sandbox = self._opened()
+        if sandbox.isolation != "none":
+            with self._started(sandbox) as session:
+                yield session
+            return
+        with self._turn:
+            if self._kept is None or self._kept.closed:
+                self._kept = self._started(sandbox)
+            yield self._kept
 
-    def _asked(self, child: "_Child", a: str, b: str, seconds: float) -> dict[str, object] | None:
-        reply = None
-        try:
-            reply = child.ask({"a": a, "b": b}, seconds)
-        finally:  # also on Ctrl-C: the reply that is still to come must not be taken for that to the next request
-            if reply is None:
-                self._drop()
-        return reply
-
-    def _drop(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.close()
-
-    def close(self) -> None:
-        """End the child; the next comparison starts a new one."""
+    def _opened(self) -> Sandbox:
         with self._lock:
-            self._drop()
+            if self._sandbox is None:
+                self._sandbox = _open()
+            return self._sandbox
 
-
-class _Child:
-    """One worker process."""
-
-    def __init__(self) -> None:
-        # -I keeps the worker's own folder, which holds a math.py, off its import path.
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-X", "utf8", str(_WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _NEEDED if name in os.environ},
-            start_new_session=True,  # Ctrl-C in a terminal is for the caller
-            encoding="utf-8",
-        )
-        self.ready = False
-
-    def greet(self, limit: float) -> None:
-        """Hand over the import path, which -I has emptied, and wait until the libraries are loaded."""
-        reply = self.ask({"path": [path for path in sys.path if path], "limit": limit}, _START_SECONDS)
-        if reply is None or "error" in reply:
-            reason = reply["error"] if reply else "it ended at once"
-            raise UserError(f"the process that compares formulas does not start: {reason}; is math-verify installed?")
-        self.ready = True
-
-    def ask(self, request: dict[str, object], seconds: float) -> dict[str, object] | None:
-        """One request and its reply; None if the process died, or was ended because it took too long."""
-        timer = threading.Timer(seconds, self.process.kill)
-        timer.daemon = True
-        timer.start()
+    def _started(self, sandbox: Sandbox) -> Session:
+        """An interpreter that has loaded `formulas`; a plain process has to be told where to find it."""
+        paths = [] if sandbox.isolation != "none" else [*filter(None, sys.path), str(_FORMULAS.parent)]
         try:
-            return self._exchange(json.dumps(request))
-        except OSError:
-            return None
-        finally:
-            timer.cancel()
-
-    def _exchange(self, line: str) -> dict[str, object] | None:
-        stdin, stdout = self.process.stdin, self.process.stdout
-        if stdin is None or stdout is None:
-            return None
-        stdin.write(line + "\n")
-        stdin.flush()
-        reply = stdout.readline()
-        return json.loads(reply) if reply.endswith("\n") else None
+            session = sandbox.session(self._limits)
+        except SandboxLost as error:
+            raise _no_comparison(error) from error
+        reply = session.execute("import sys; sys.path += paths; import formulas", {"paths": paths}, {}, None)
+        if reply["type"] != "result":
+            session.close()
+            raise _no_comparison(reply["error"])
+        return session
 
     def close(self) -> None:
-        """End the process and give its pipes back."""
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        """End every process; the next comparison starts a new one."""
+        with self._lock:
+            sandbox, self._sandbox, self._kept = self._sandbox, None, None
+        if sandbox is not None:
+            sandbox.close()
+
+
+def _open() -> Sandbox:
+    kind = chosen_kind()
+    packages = (*_PACKAGES, str(_FORMULAS))
+    try:
+        return open_sandbox(kind, packages, preload=(_FORMULAS.stem,))
+    except SandboxUnavailable:
+        if kind != "auto":
+            raise
+        return open_sandbox("unsafe-subprocess")
+
+
+def _no_comparison(reason: object) -> UserError:
+    return UserError(f"formulas cannot be compared: {reason}; is math-verify installed?")
 
 
 _comparer = Comparer()
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def equivalent(a: str, b: str) -> bool:
-    """Whether two formulas in LaTeX are equal in value, by the process-wide `Comparer`."""
+    """Whether two formulas in LaTeX are equal in value, by the process-wide `Comparer`; it remembers."""
     return _comparer.same(a, b)
 
 
 def _after_fork() -> None:
-    """A forked copy of this process must not share the pipes: two askers would read each other's replies."""
+    """A forked copy of this process must not share what the comparer holds."""
     global _comparer
     _comparer = Comparer()
 

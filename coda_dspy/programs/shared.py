@@ -23,6 +23,11 @@ def choose_sandbox(kind: str) -> None:
     _kind = kind
 
 
+def chosen_kind() -> str:
+    """The kind of sandbox that was chosen for this process."""
+    return _kind
+
+
 def shared_sandbox() -> Sandbox:
     """The sandbox that programs run in.
 

@@ -17,7 +17,7 @@ from coda_dspy.sandbox.launching import Files, Order, encoded
 from coda_dspy.sandbox.worker_process import WorkerProcess
 
 LEVELS = ("namespaces", "landlock")
-_PRELOADED = ("numpy", "sympy")
+PRELOADED = ("numpy", "sympy")
 # A look, no parse: the compiler can be made to exhaust the stack of whoever calls it, and here that would be the host.
 # A wrong guess costs time only; each worker can run every program.
 _IMPORT_LINE = re.compile(r"^[^\n#]*\bimport\b[^\n]*$", re.MULTILINE)
@@ -29,11 +29,15 @@ class ForkServer:
     Args:
         level: `namespaces` or `landlock`.
         packages: What programs may import besides the standard library.
+        preload: Which of them the warm worker loads before its first fork.
     """
 
-    def __init__(self, level: str, packages: Iterable[str] = places.PACKAGES) -> None:
+    def __init__(
+        self, level: str, packages: Iterable[str] = places.PACKAGES, preload: Iterable[str] = PRELOADED
+    ) -> None:
         self.isolation = level
         self._packages = places.package_places(packages)
+        self._preload = list(preload)
         self._read_only = places.read_only_places(self._packages.values())
         self._workers: dict[bool, WorkerProcess] = {}
         self._lock = threading.Lock()
@@ -89,7 +93,7 @@ class ForkServer:
             return worker
 
     def _setup(self, warm: bool) -> Setup:
-        preload = [name for name in _PRELOADED if warm and name in self._packages]
+        preload = [name for name in self._preload if warm and name in self._packages]
         return Setup(self.isolation, self._read_only, places.listed_places(), self._packages, preload)
 
     def pids(self) -> list[int]:

@@ -8,7 +8,7 @@ from functools import partial
 from coda_dspy.errors import UserError
 from coda_dspy.sandbox import places
 from coda_dspy.sandbox.errors import SandboxLost, SandboxUnavailable
-from coda_dspy.sandbox.forkserver import LEVELS, ForkServer
+from coda_dspy.sandbox.forkserver import LEVELS, PRELOADED, ForkServer
 from coda_dspy.sandbox.launching import Launcher
 from coda_dspy.sandbox.plain import PlainLauncher
 from coda_dspy.sandbox.sandbox import Sandbox
@@ -17,13 +17,17 @@ UNSAFE = "unsafe-subprocess"
 KINDS = ("auto", *LEVELS, UNSAFE)
 
 
-def open_sandbox(kind: str = "auto", packages: Iterable[str] = places.PACKAGES) -> Sandbox:
+def open_sandbox(
+    kind: str = "auto", packages: Iterable[str] = places.PACKAGES, preload: Iterable[str] = PRELOADED
+) -> Sandbox:
     """Open a sandbox for untrusted programs.
 
     Args:
         kind: `auto` (the strongest level that really starts, never less than `landlock`), `namespaces`, `landlock`, or
             `unsafe-subprocess`, which limits programs but does not contain them and must be asked for by name.
-        packages: What programs may import besides the standard library, where it is installed here.
+        packages: What programs may import besides the standard library: packages that are installed here, by name,
+            distributions whose version one of them looks up, and modules by their path.
+        preload: Which of them to import once, before the first program that uses one.
 
     Returns:
         A context manager; close it to end its processes.
@@ -42,7 +46,7 @@ def open_sandbox(kind: str = "auto", packages: Iterable[str] = places.PACKAGES) 
     if kind == UNSAFE:
         return _opened({UNSAFE: _plain})
     levels = LEVELS if kind == "auto" else (kind,)
-    return _opened({level: partial(_fork_server, level, list(packages)) for level in levels})
+    return _opened({level: partial(_fork_server, level, list(packages), list(preload)) for level in levels})
 
 
 def _opened(kinds: dict[str, Callable[[], Launcher]]) -> Sandbox:
@@ -56,10 +60,10 @@ def _opened(kinds: dict[str, Callable[[], Launcher]]) -> Sandbox:
     raise SandboxUnavailable(reasons)
 
 
-def _fork_server(level: str, packages: Iterable[str]) -> Launcher:
+def _fork_server(level: str, packages: Iterable[str], preload: Iterable[str]) -> Launcher:
     if sys.platform != "linux":
         raise SandboxLost(f"made of Linux kernel features, and this is {sys.platform}")
-    server = ForkServer(level, packages)
+    server = ForkServer(level, packages, preload)
     try:
         server.start()
     except BaseException:  # also Ctrl-C: a server that is half started must not stay behind

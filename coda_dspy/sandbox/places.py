@@ -18,13 +18,21 @@ _SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
 def package_places(packages: Iterable[str], folders: Sequence[str] | None = None) -> dict[str, str]:
-    """The folder or file of each package that is installed in one of the folders (default: this Python's own)."""
+    """Where each package is: its folder or file in one of the folders (default: this Python's own site-packages).
+
+    The name of a distribution, as its `.dist-info` spells it, gives that folder, for packages that look up versions.
+    The path of a module stands for itself.
+    """
     if folders is None:
         folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     found: dict[str, str] = {}
     for name in packages:
-        for folder in folders:
-            for place in (Path(folder, name), Path(folder, f"{name}.py")):
+        module = Path(name)
+        if module.is_absolute():
+            found[module.stem] = str(module)
+            continue
+        for folder in map(Path, folders):
+            for place in (folder / name, folder / f"{name}.py", *folder.glob(f"{name}-*.dist-info")):
                 if place.exists():
                     found.setdefault(name, str(place.resolve()))
     return found

@@ -2,13 +2,15 @@
 
 import gc
 import importlib
+import importlib.metadata
 import importlib.util
 import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -40,11 +42,17 @@ class _NamedPackages:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         place = self._places.get(name)
-        if place is None:
+        if place is None or place.endswith(".dist-info"):
             return None
         if place.endswith(".py"):
             return importlib.util.spec_from_file_location(name, place)
         return importlib.util.spec_from_file_location(name, f"{place}/__init__.py", submodule_search_locations=[place])
+
+    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+        """For packages that look up versions."""
+        for name, place in self._places.items():
+            if place.endswith(".dist-info") and context.name in (None, name, name.replace("_", "-")):
+                yield Distribution.at(place)
 
 
 def main(descriptor: int) -> NoReturn:
