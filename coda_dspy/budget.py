@@ -13,6 +13,7 @@ from coda_dspy.ledger import STAGES
 VERIFIERS = ("majority", "judge", "pairwise")
 EARLY_EXITS = ("off", "lossless", "beta")
 EFFORTS = ("low", "medium", "high")
+FIRST_PATHS = ("direct", "code")
 
 # name: (default, lowest, highest)
 _COUNTS: dict[str, tuple[int, int, int]] = {
@@ -27,12 +28,14 @@ _COUNTS: dict[str, tuple[int, int, int]] = {
 _SWITCHES: dict[str, bool] = {
     "plan_diversity": False,
     "use_planner": True,
+    "plan_paths": False,
     "use_reflection": True,
     "stop_on_agreement": False,
 }
 _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "verifier": ("majority", VERIFIERS),
     "early_exit": ("lossless", EARLY_EXITS),
+    "first_path": ("direct", FIRST_PATHS),
 }
 _TEMPERATURES: dict[str, float] = {
     "approach": 0.8,
@@ -109,6 +112,8 @@ class Budget(Parameter):
         max_plan_tries: How often one plan may be tried when its reply is cut off or empty, 1 to 16.
         plan_diversity: First propose a different approach for each attempt.
         use_planner: Without it, executions answer without a plan (an ablation of the paper).
+        plan_paths: The planner says for each plan whether to reason in words or to compute by program, and so it is
+            executed (maths only).
         use_reflection: Without it, every execution is a candidate itself (an ablation of the paper).
         verifier: `majority`, `judge` (absolute ratings) or `pairwise` (comparisons in both orders).
         num_attempts_baseline: Direct attempts of Algorithm 2, step 1, 0 to 256.
@@ -116,6 +121,7 @@ class Budget(Parameter):
         num_attempts_coda: Runs of Algorithm 1 in step 3 of Algorithm 2, 0 to 64.
         refine_rounds: How often an execution is sent back with what is wrong with it, 0 to 16: no readable answer, a
             program that fails, a public test that is not passed.
+        first_path: `direct` (the paper's order) or `code`: which of steps 1 and 2 of Algorithm 2 comes first.
         stop_on_agreement: Ask once directly and once by program first, and stop where the two agree (maths only). Not a
             rule of the paper.
         early_exit: `lossless` launches votes in waves and stops when no vote can change the answer; `beta` stops when
@@ -150,7 +156,9 @@ class Budget(Parameter):
     max_plan_tries: int
     plan_diversity: bool
     use_planner: bool
+    plan_paths: bool
     use_reflection: bool
+    first_path: str
     stop_on_agreement: bool
     verifier: str
     num_attempts_baseline: int

@@ -4,6 +4,8 @@ Two jobs: `compute` writes a program for a maths problem and takes what it compu
 `implement` writes the program that a code task asks for, and tries it on the public tests (Table 7 of the paper).
 """
 
+from dataclasses import replace
+
 import dspy
 
 from coda_dspy import answers
@@ -14,6 +16,7 @@ from coda_dspy.programs.source import blocks_in
 from coda_dspy.question import Step, current_question, tried
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import (
+    ComputePlan,
     FixProgram,
     ImplementPlan,
     ImplementTask,
@@ -24,6 +27,7 @@ from coda_dspy.signatures import (
 from coda_dspy.solution import Solution
 
 PROGRAM_ENDING = "Give one ```python code block with the whole program; its last line prints the answer."
+BEGUN = "```python\n"
 NO_PROGRAM = "The reply holds no complete Python program in a code block."
 
 MOST_PROBES = 3
@@ -35,6 +39,8 @@ EXAMPLE = dspy.Example(
     program="```python\nbought = 3 * 24\nleft = bought - 17\nprint(left)\n```",
 )
 
+EXAMPLE_PLAN = "1. Multiply the boxes by the pens in one. (high)\n2. Subtract what is given away. (high)"
+
 
 class Coder(dspy.Module):
     """Writes programs, runs them in the sandbox, and mends them on feedback."""
@@ -43,24 +49,38 @@ class Coder(dspy.Module):
         super().__init__()
         self.write = dspy.Predict(WriteProgram)
         self.write.demos = [EXAMPLE]
+        self.follow = dspy.Predict(ComputePlan)
+        self.follow.demos = [EXAMPLE.copy(plan=EXAMPLE_PLAN)]
         self.reformulate = dspy.Predict(ReformulateProgram)
         self.task = dspy.Predict(ImplementTask)
         self.plan = dspy.Predict(ImplementPlan)
         self.fix = dspy.Predict(FixProgram)
         self.inputs = dspy.Predict(ProposeInputs)
 
-    def forward(self, sample: Sample) -> Solution:
+    def forward(self, sample: Sample, stage: str = "code", plan: str | None = None) -> Solution:
         """One run of the coding agent on a maths problem: write a program, run it, take what it computes.
 
         On an error, no output or a time limit it reformulates: the problem, the program and the feedback, at most
         `refine_rounds` times.
+
+        Args:
+            sample: Its place in the search.
+            stage: `code` for the coding attempts of Algorithm 2, `execute` within Algorithm 1.
+            plan: The plan to follow.
+
+        Returns:
+            The answer, and a text that shows the program and what it computes.
 
         Raises:
             CallFailed: A reply was cut off or empty, the engine failed, or no program computed an answer (`NoAnswer`).
         """
         question = current_question()
         inputs = {"question": question.task.text, "ending": PROGRAM_ENDING}
-        reply = ask(self.write, "code", sample._replace(step="code"), inputs, begun="```python\n")
+        place = sample._replace(step="code")
+        if plan is None:
+            reply = ask(self.write, stage, place, inputs, begun=BEGUN)
+        else:
+            reply = ask(self.follow, stage, place, {**inputs, "plan": plan}, begun=BEGUN)
         for step in range(question.budget.refine_rounds + 1):
             program = program_in(reply.text)
             computed = compute(program) if program is not None else None
@@ -68,15 +88,16 @@ class Coder(dspy.Module):
             if answer is not None:
                 answer = answers.extract(question.task, f"Answer: {answer}")
             if answer is not None:
-                return Solution(answer, reply)
+                shown = f"{reply.text.rstrip()}\n\nThe program computes:\nAnswer: {answer}"
+                return Solution(answer, replace(reply, text=shown))
             problem = computed.problem if computed is not None else NO_PROGRAM
             feedback = f"{problem or 'What it printed is no answer.'}\n{computed.output if computed else ''}".strip()
-            question.transcript.append(Step("code", sample, f"The program gives no answer:\n{feedback}"))
+            question.transcript.append(Step(stage, sample, f"The program gives no answer:\n{feedback}"))
             if step < question.budget.refine_rounds:
                 attempt = {"attempt": program or reply.text, "feedback": feedback}
                 place = sample._replace(step=f"refine-{step}")
-                reply = ask(self.reformulate, "refine", place, {**inputs, **attempt}, begun="```python\n").after(reply)
-        raise NoAnswer("code")
+                reply = ask(self.reformulate, "refine", place, {**inputs, **attempt}, begun=BEGUN).after(reply)
+        raise NoAnswer(stage)
 
     def implement(self, sample: Sample, stage: str, plan: str | None = None) -> Solution:
         """One program for a code task, tried on the public tests and mended at most `refine_rounds` times.

@@ -73,10 +73,12 @@ class Coda(Conductor):
         if question.task.kind == "code" and votes > 1:
             question.task = replace(question.task, probes=self.coder.probes())
 
-    def execute(self, sample: Sample, stage: str, plan: str | None = None) -> Solution:
-        """e = execute(Q, plan), in words, or for a code task as a program."""
+    def execute(self, sample: Sample, stage: str, plan: str | None = None, computes: bool = False) -> Solution:
+        """e = execute(Q, plan): in words, by a program that computes the answer, or for a code task as a program."""
         if current_question().task.kind == "code":
             return self.coder.implement(sample, stage, plan)
+        if computes:
+            return self.coder(sample, stage, plan)
         return self.executor(sample, stage, plan)
 
     def last_resort(self) -> Outcome:
@@ -111,8 +113,8 @@ class Coda(Conductor):
         place = Sample(path, i, j)
         if not self.budget.use_planner:
             return _Branch((), self.execute(place, "execute"))
-        plan = self.planner(place, approach)
-        execution = self.execute(place, "execute", plan.text)
+        plan, computes = self.planner(place, approach)
+        execution = self.execute(place, "execute", plan.text, computes)
         return _Branch((plan.text,), replace(execution, reply=execution.reply.after(plan)))
 
     def _approaches(self, path: str) -> list[str]:
@@ -137,15 +139,15 @@ class AdaptiveCoda(Conductor):
     def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
         super().__init__(budget, adapter, lm)
         self.coda = Coda(self.budget, adapter, lm)
-        self._check_attempts()
+        self._check_attempts(self.budget.num_attempts_coding)
 
     def solve(self) -> Outcome:
         """Steps 1 to 3 of Algorithm 2; S is the list of votes."""
-        self._check_attempts()
         budget = self.budget
+        coding = budget.num_attempts_coding if current_question().task.kind == "math" else 0
+        self._check_attempts(coding)
         self.coda.probe(budget.num_attempts_baseline + budget.num_attempts_coda * budget.best_of_n)
         spare: dict[int, list[Candidate]] = {}  # programs that fail a public test: they vote where no other does
-        coding = budget.num_attempts_coding if current_question().task.kind == "math" else 0
         direct, code = _once(lambda i: self._direct(i, spare)), _once(self._code)
         if budget.stop_on_agreement and coding and budget.num_attempts_baseline:
             first = [c for cast in fan_out(lambda one: one(0), (direct, code)) for c in cast]
@@ -153,12 +155,15 @@ class AdaptiveCoda(Conductor):
             if len(first) == 2 and len(classes) == 1:
                 return elected(first, first, classes)
         # Step 1: num_attempts_baseline direct executions, all into S.
+        # Step 2: num_attempts_coding runs of the coding agent, all into S.
+        steps = [(direct, budget.num_attempts_baseline), (code, coding)]
+        if budget.first_path == "code":
+            steps.reverse()
         votes: list[Candidate] = []
         attempts = 0
-        # Step 2: num_attempts_coding runs of the coding agent, all into S.
-        for cast, number in ((direct, budget.num_attempts_baseline), (code, coding)):
+        for cast, number in steps:
             attempts += number
-            last = not budget.num_attempts_coda and (cast is code or not coding)
+            last = attempts == budget.num_attempts_baseline + coding and not budget.num_attempts_coda
             votes += vote(cast, number, rule_of_majority(budget, attempts, last), before=votes)
             classes = answer_classes(votes)
             refuse_silence(current_question())
@@ -176,13 +181,18 @@ class AdaptiveCoda(Conductor):
             return self.coda.last_resort()
         return elected(s, candidates, answer_classes(s))
 
-    def _check_attempts(self) -> None:
-        budget = self.budget
-        if not budget.num_attempts_baseline + budget.num_attempts_coding + budget.num_attempts_coda:
+    def _check_attempts(self, coding: int) -> None:
+        if self.budget.num_attempts_baseline + coding + self.budget.num_attempts_coda:
+            return
+        if self.budget.num_attempts_coding:
             raise UserError(
-                "num_attempts_baseline, num_attempts_coding and num_attempts_coda are all 0, "
-                "so nothing would be tried; raise one of them"
+                "num_attempts_baseline and num_attempts_coda are 0, and the coding agent answers questions of kind "
+                "math only; raise one of the two"
             )
+        raise UserError(
+            "num_attempts_baseline, num_attempts_coding and num_attempts_coda are all 0, "
+            "so nothing would be tried; raise one of them"
+        )
 
     def _direct(self, attempt: int, spare: dict[int, list[Candidate]]) -> list[Candidate]:
         solution = tried(lambda: self.coda.execute(Sample("direct", attempt), "direct"))

@@ -33,7 +33,15 @@ ASKED_ONCE: dict[str, Any] = {
     "refine_rounds": 0,
     "temperature": {"direct": 0.0},
 }
-Algorithm = Literal["adaptive", "coda", "direct"]
+# The coding agent alone: one greedy program, run once.
+CODED_ONCE: dict[str, Any] = {
+    **ASKED_ONCE,
+    "num_attempts_baseline": 0,
+    "num_attempts_coding": 1,
+    "temperature": {"code": 0.0},
+}
+ALGORITHMS = ("adaptive", "coda", "direct", "code")
+Algorithm = Literal["adaptive", "coda", "direct", "code"]
 
 
 class Prompt(BaseModel):
@@ -52,7 +60,7 @@ class Profile(BaseModel):
         format: Always `coda-dspy-profile`.
         version: Version of the file's layout.
         engine: The engine's name, without address or key.
-        algorithm: `adaptive`, `coda` or `direct`.
+        algorithm: `adaptive`, `coda`, `direct` or `code`.
         adapter: `plain` or `sections`.
         decoding: Sampling settings that `connect` is given.
         budget: The fields of `Budget`.
@@ -132,7 +140,7 @@ class Profile(BaseModel):
 
         Args:
             lm: The engine; by default the one of `dspy.settings`.
-            algorithm: `adaptive`, `coda` or `direct`; by default the profile's own.
+            algorithm: `adaptive`, `coda`, `direct` or `code`; by default the profile's own.
         """
         return with_algorithm(self.adaptive(lm), algorithm or self.algorithm)
 
@@ -192,7 +200,8 @@ def load(profile: str | os.PathLike[str], engine: Any = None, api_base: str | No
 def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
     """The program that runs one of the algorithms with the prompts and the budget of an `AdaptiveCoda`.
 
-    `direct` is the engine asked once, greedily: the path that easy questions take. It changes the program's budget.
+    `direct` is the engine asked once, greedily: the path that easy questions take. `code` is one greedy program for a
+    maths problem, run once. Both change the program's budget.
 
     Raises:
         UserError: There is no algorithm of that name.
@@ -203,10 +212,11 @@ def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
         coda: Coda = program.coda
         coda.adapter, coda.lm = program.adapter, program.lm
         return coda
-    if algorithm == "direct":
-        program.budget.load_state(program.budget.replace(**ASKED_ONCE).dump_state())
+    if algorithm in ("direct", "code"):
+        once = ASKED_ONCE if algorithm == "direct" else CODED_ONCE
+        program.budget.load_state(program.budget.replace(**once).dump_state())
         return program
-    raise UserError(f"algorithm {algorithm!r} does not exist; choose one of: adaptive, coda, direct")
+    raise UserError(f"algorithm {algorithm!r} does not exist; choose one of: {', '.join(ALGORITHMS)}")
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """Votes: classes of answers that mean the same, strict majority, plurality, and when no vote can matter any more.
 
 The stated rule for ties (Algorithm 2, step 3): among classes with the same number of votes, the one whose first vote
-comes first wins. Votes are ordered by path (direct before code before coda) and then by attempt, never by which call
+comes first wins. Votes are ordered by the step that cast them (of Algorithm 2) and then by attempt, never by which call
 happened to return first, so the answer does not depend on timing.
 """
 

@@ -8,6 +8,7 @@ from coda_dspy.evaluation import Result
 from coda_dspy.tracking import Tracker
 
 from .budgets import point_name
+from .paths import PathComparison
 from .prompts import NAME as OPTIMIZER
 from .report import TuneReport, columns_of, metrics_of
 from .statistics import accuracy
@@ -39,6 +40,18 @@ class TuneLog:
         child = self._tracker.child(f"prompts {algorithm}")
         child.params({"optimizer": OPTIMIZER, "max_demos": max_demos})
         child.metrics({"accuracy_as_written": accuracy(before).value, **metrics_of(after)})
+        child.end()
+
+    def paths(self, compared: PathComparison) -> None:
+        """A child run: each question answered once directly and once by program."""
+        if self._tracker is None:
+            return
+        child = self._tracker.child("paths")
+        found = compared.describe()
+        child.params({"first_path": compared.better})
+        child.metrics({f"{path}.accuracy": found[path].get("value") for path in ("direct", "code", "agree")})
+        child.metrics({f"{path}.tokens": found[path]["tokens"] for path in ("direct", "code")})
+        child.metrics({"agree.questions": found["agree"]["n"]})
         child.end()
 
     def trial(self, point: dict[str, int], results: Sequence[Result]) -> None:

@@ -59,7 +59,8 @@ class TunePlan:
         """Questions that all phases answer together, repeated ones counted each time; for an estimate of time."""
         compiling = len(self.roles) * (2 * self.validation + self.train)
         trials = min(self.max_trials, len(self.space.points()))
-        return compiling + trials * self.validation + 2 * self.test
+        paths = 2 * self.validation
+        return compiling + paths + trials * self.validation + 2 * self.test
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for `run.json` and MLflow."""

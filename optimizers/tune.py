@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import dspy
@@ -25,6 +26,7 @@ from coda_dspy.tracking import Tracker
 from .budgets import BudgetSearch, Trial, budget_at, pick_cheapest, point_name
 from .folder import RunFolder, locked, own_cache
 from .log import TuneLog
+from .paths import PathComparison
 from .plan import TunePlan
 from .prompts import NAME as OPTIMIZER
 from .prompts import compile_prompts, demo_count
@@ -104,6 +106,7 @@ class _Tune:
 
     begun = 0.0  # `time.monotonic()` when the run began, earlier processes' time included
     asked: Sequence[Result] = ()  # the first results on the validation questions: how many tokens a call takes
+    paths: Mapping[str, Any] = MappingProxyType({})  # what was found out about the paths, for the profile's scores
     generated = 0  # tokens of this process, and the seconds in which it generated them
     busy = 0.0
 
@@ -140,13 +143,13 @@ class _Tune:
         log.begin(described)
 
     def report(self, decoding: dict[str, Any]) -> TuneReport:
-        program = self._compiled()
+        program = self._with_path_order(self._compiled())
         trials = self._search(program)
         chosen = pick_cheapest(trials)
         program = self._at(program, chosen.point)
         plain, tuned = self._test(program, chosen)
         difference = paired_difference(plain, tuned)
-        scores = scores_of(trials, chosen, plain, tuned, difference)
+        scores = scores_of(trials, chosen, plain, tuned, difference) | dict(self.paths)
         profile = Profile.of(program, engine_name(self.lm), decoding=decoding, scores=scores, data=self.data)
         rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
         report = TuneReport(profile, rows, difference, trials, self.notes)
@@ -188,6 +191,25 @@ class _Tune:
             return program
         return _with_prompts(program, compiled)
 
+    # -- paths ---------------------------------------------------------------------------------------------------
+
+    def _with_path_order(self, program: AdaptiveCoda) -> AdaptiveCoda:
+        """The better path first, where there are maths questions that show which one it is."""
+        questions = [question for question in self.parts.validation if question.kind == "math"]
+        if not questions:
+            return program
+        direct = self._evaluate("path direct", _small(program, "direct"), questions)
+        code = self._evaluate("path code", _small(program, "code"), questions)
+        if min(len(direct), len(code)) < len(questions):
+            self.notes.append("the time limit left no time to compare the paths; the paper's order stays")
+            return program
+        compared = PathComparison(questions, direct, code)
+        self.paths = {"paths": {"math": compared.describe()}}
+        self.log.paths(compared)
+        changed = program.deepcopy()
+        changed.budget.first_path = compared.better
+        return changed
+
     # -- budget --------------------------------------------------------------------------------------------------
 
     def _search(self, program: AdaptiveCoda) -> list[Trial]:
@@ -221,7 +243,7 @@ class _Tune:
 
     def _at(self, program: AdaptiveCoda, point: dict[str, int]) -> AdaptiveCoda:
         changed = program.deepcopy()
-        changed.budget.load_state(budget_at(self.plan.budget, point).dump_state())
+        changed.budget.load_state(budget_at(program.budget, point).dump_state())
         return changed
 
     def _fitting_validation(self) -> int:

@@ -7,6 +7,7 @@ hit; `ending` last, the one line that says how the reply has to end.
 """
 
 from .coder import (
+    ComputePlan,
     FixProgram,
     ImplementPlan,
     ImplementTask,
@@ -16,18 +17,20 @@ from .coder import (
     WriteProgram,
 )
 from .executor import Execute, Refine, Solve
-from .planner import Plan, ProposeApproach
+from .planner import Plan, PlanAndChoosePath, ProposeApproach
 from .reflector import Reflect
 from .verifier import CompareSolutions, RateSolution
 
 __all__ = [
     "CompareSolutions",
+    "ComputePlan",
     "Execute",
     "FixProgram",
     "ImplementPlan",
     "ImplementTask",
     "MergePrograms",
     "Plan",
+    "PlanAndChoosePath",
     "ProposeApproach",
     "ProposeInputs",
     "RateSolution",

@@ -11,6 +11,15 @@ class WriteProgram(dspy.Signature):
     program: str = dspy.OutputField(desc="one Python program in a code block")
 
 
+class ComputePlan(dspy.Signature):
+    """Write a short Python program that computes the answer to this problem and prints it. Follow the plan above; where a step of it is wrong, do the right thing instead."""  # noqa: E501
+
+    question: str = dspy.InputField(desc="Problem")
+    plan: str = dspy.InputField(desc="Plan")
+    ending: str = dspy.InputField(desc="How the reply ends")
+    program: str = dspy.OutputField(desc="one Python program in a code block")
+
+
 class ReformulateProgram(dspy.Signature):
     """The program above does not give the answer; the feedback says what happened when it ran. Read the problem again and write a corrected Python program that computes the answer and prints it."""  # noqa: E501
 

@@ -20,7 +20,7 @@ from coda_dspy.task import KINDS
 @click.argument("question", required=False)
 @engine_options
 @click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile; it names its engine.")
-@click.option("--algorithm", type=click.Choice(["adaptive", "coda", "direct"]), help="Default: adaptive.")
+@click.option("--algorithm", type=click.Choice(["adaptive", "coda", "direct", "code"]), help="Default: adaptive.")
 @click.option("--adapter", type=click.Choice(["plain", "sections"]), help="How prompts are written. Default: plain.")
 @budget_option
 @click.option("--preset", help="Budget to start from: quick, paper-qwen3, paper-gpt-oss or max.")

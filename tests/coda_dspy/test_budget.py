@@ -103,6 +103,8 @@ def test_words_of_the_command_line_set_every_field() -> None:
         "stop_on_agreement": "true",
         "max_total_tokens": "none",
         "num_attempts_coding": "0",
+        "plan_paths": "true",
+        "first_path": "code",
     }
     pairs = [f"{name}={words.get(name, '2')}" for name in FIELDS]
     budget = Budget().replace(**parse_fields(pairs))

@@ -6,6 +6,7 @@ import pytest
 from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget, Coda
+from coda_dspy.errors import UserError
 from coda_dspy.testing import Reply, ScriptedCall
 
 
@@ -50,6 +51,21 @@ def test_algorithm_2_is_the_papers(direct: tuple[str, ...], code: tuple[str, ...
     assert made.count("reflect") == (1 if step == "coda" else 0)
 
 
+@pytest.mark.parametrize("direct", [*product("12", repeat=2), ("1", "2", "3")])
+@pytest.mark.parametrize("code", [*product("13", repeat=2), ("2", "2", "2")])
+@pytest.mark.parametrize("early_exit", ["off", "lossless"])
+def test_with_the_path_code_first_only_the_order_of_the_steps_changes(
+    direct: tuple[str, ...], code: tuple[str, ...], early_exit: str
+) -> None:
+    made, lm = engine(with_programs([f"print({c})" for c in code], list(direct), ("3",)))
+    budget = CODING.replace(num_attempts_baseline=len(direct), num_attempts_coding=len(code), early_exit=early_exit)
+    prediction = AdaptiveCoda(budget.replace(first_path="code"), lm=lm)(question="Q?")
+    answer, step = paper(code, direct, "3")
+    assert prediction.answer == answer
+    if early_exit == "off":
+        assert made.count("direct") == (0 if step == "direct" else len(direct))  # `paper` calls its first step so
+
+
 def test_an_answer_that_programs_agree_on_has_the_path_code() -> None:
     _, lm = engine(with_programs(["print(7)"], ["1", "2", "7"]))
     prediction = AdaptiveCoda(CODING, lm=lm)(question="Q?")
@@ -79,6 +95,76 @@ def test_refinement_never_exceeds_its_rounds(rounds: int) -> None:
     budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0, refine_rounds=rounds)
     AdaptiveCoda(budget, lm=lm)(question="Q?")
     assert sum(call.stage == "refine" and call.sample.path == "code" for call in made.calls) == rounds
+
+
+def test_the_coding_agent_alone_is_refused_where_it_could_not_answer() -> None:
+    _, lm = engine(lambda call: block("print(1)"))
+    budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0)
+    with pytest.raises(UserError, match="answers questions of kind math only; raise one of the two"):
+        AdaptiveCoda(budget, lm=lm)(question="Which?", kind="choice", choices=["x", "y"])
+
+
+def test_a_candidate_by_program_shows_what_the_program_computes() -> None:
+    _, lm = engine(lambda call: block("print(6 * 7)"))
+    budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0)
+    prediction = AdaptiveCoda(budget, lm=lm)(question="Q?")
+    assert "print(6 * 7)" in prediction.solution
+    assert prediction.solution.endswith("The program computes:\nAnswer: 42")
+
+
+def planned(path_line: str, made_by: str = "print(8)") -> object:
+    """Plans that end with the line given; executions in words answer 5, programs compute 8."""
+
+    def script(call: ScriptedCall) -> str:
+        if call.stage == "plan":
+            return f"1. Multiply. (high)\n{path_line}"
+        if call.stage == "execute" and "```python" in call.prompt:
+            return block(made_by)
+        return "Answer: 5"
+
+    return script
+
+
+ONE_PLAN = Budget(best_of_n=1, n_plans=1, use_reflection=False, plan_paths=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("Path: compute", "8"),
+        ("**Path:** Compute.", "8"),
+        ("Path: reason", "5"),
+        ("Path: reason or compute", "5"),
+        ("I would compute it.", "5"),
+        ("", "5"),
+    ],
+)
+def test_a_plan_says_whether_to_reason_or_to_compute(line: str, answer: str) -> None:
+    made, lm = engine(planned(line))
+    assert Coda(ONE_PLAN, lm=lm)(question="Q?").answer == answer
+    execution = next(call.prompt for call in made.calls if call.stage == "execute")
+    assert "1. Multiply. (high)" in execution and "path:" not in execution.lower()
+
+
+def test_a_planned_program_is_reformulated_too() -> None:
+    def script(call: ScriptedCall) -> str:
+        return block("print(9)") if call.stage == "refine" else planned("Path: compute", "print(x)")(call)  # type: ignore[operator]
+
+    made, lm = engine(script)
+    assert Coda(ONE_PLAN.replace(refine_rounds=1), lm=lm)(question="Q?").answer == "9"
+    assert "NameError" in next(call.prompt for call in made.calls if call.stage == "refine")
+
+
+def test_the_reflector_sees_what_a_planned_program_computes() -> None:
+    made, lm = engine(planned("Path: compute"))
+    Coda(ONE_PLAN.replace(n_plans=2, use_reflection=True), lm=lm)(question="Q?")
+    assert "The program computes:\nAnswer: 8" in next(call.prompt for call in made.calls if call.stage == "reflect")
+
+
+def test_plans_say_no_path_unless_the_budget_asks_for_it() -> None:
+    made, lm = engine(planned("Path: compute"))
+    assert Coda(ONE_PLAN.replace(plan_paths=False), lm=lm)(question="Q?").answer == "5"
+    assert "Path:" not in made.calls[0].prompt
 
 
 def test_programs_are_for_maths_only() -> None:

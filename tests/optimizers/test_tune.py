@@ -210,6 +210,29 @@ def test_demonstrations_that_help_are_kept(tmp_path: Path) -> None:
     assert isinstance(program, AdaptiveCoda)
 
 
+def test_the_better_path_goes_first_and_the_profile_says_on_what_that_rests(tmp_path: Path) -> None:
+    def better_by_program(call: ScriptedCall) -> str:
+        number = int(call.prompt.split("What is ")[-1].split()[0])
+        if call.stage == "code":
+            return f"```python\nprint({number} + 1)\n```"
+        return f"Answer: {number + 1 if number % 2 else 777}"
+
+    _, lm = engine(better_by_program)
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    paths = report.profile.scores["paths"]["math"]
+    assert paths["code"]["value"] == 1.0 and paths["code"]["n"] == 10
+    assert paths["direct"]["value"] < 1.0
+    assert paths["agree"]["value"] == 1.0 and 0 < paths["agree"]["n"] < 10
+    assert report.profile.budget["first_path"] == paths["first"] == "code"
+
+
+def test_the_papers_order_stays_where_programs_are_no_better(tmp_path: Path) -> None:
+    _, lm = engine(always_right)  # its programs are no programs
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert report.profile.scores["paths"]["math"]["code"]["value"] == 0.0
+    assert report.profile.budget["first_path"] == "direct"
+
+
 def test_the_plan_of_a_run_is_plain_json(tmp_path: Path) -> None:
     _, lm = engine(always_right)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
