@@ -39,18 +39,22 @@ VARIANTS: dict[str, dict[str, Budget]] = {
 @click.option("--engine", required=True)
 @click.option("--api-base")
 @click.option("--data", required=True, help="Maths questions or code tasks, as JSON Lines.")
+@click.option("--variants", help="Only these, separated by commas.")
 @click.option("--limit", type=int, default=40, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Folder for the results.")
 @click.option("--workers", type=int, default=8, show_default=True)
-def main(engine: str, api_base: str | None, data: str, limit: int, output: Path, workers: int) -> None:
+def main(
+    engine: str, api_base: str | None, data: str, variants: str | None, limit: int, output: Path, workers: int
+) -> None:
     """Measure every variant on the first questions of a file, and compare each in pairs with the first one."""
     quiet_libraries()
     questions = load(data)[:limit]
+    budgets = VARIANTS[questions[0].kind]
     results = {}
     with dspy.context(lm=connect(engine, api_base)):
-        for name, budget in VARIANTS[questions[0].kind].items():
+        for name in variants.split(",") if variants else budgets:
             store = JsonLines(output / f"{name.replace(' ', '-')}.jsonl")
-            results[name] = evaluate(AdaptiveCoda(budget), questions, store=store, workers=workers)
+            results[name] = evaluate(AdaptiveCoda(budgets[name]), questions, store=store, workers=workers)
     first = next(iter(results.values()))
     rows = [
         [name, str(accuracy(found)), str(paired_difference(first, found)), count(mean_tokens(found))]

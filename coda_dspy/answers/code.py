@@ -2,7 +2,7 @@
 
 import ast
 
-from coda_dspy.programs import behaviour, program_in
+from coda_dspy.programs import behaviour, has_input, program_in
 from coda_dspy.programs.cases import Case
 from coda_dspy.task import Task
 
@@ -21,8 +21,8 @@ def same(task: Task, a: str, b: str) -> bool:
 
 
 def inputs_of(task: Task) -> tuple[Case, ...]:
-    """Inputs of the cases, where they have one (an assertion has none), and the proposed ones."""
-    return tuple(case for case in (*task.cases, *task.probes) if case.form != "snippet")
+    """The cases that have an input (an assertion that cannot be taken apart has none), and the proposed ones."""
+    return tuple(case for case in (*task.cases, *task.probes) if has_input(case))
 
 
 def wanted(task: Task) -> str:

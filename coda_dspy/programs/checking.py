@@ -1,10 +1,11 @@
 """Run a program on cases. Only inputs go into the sandbox; what comes out is compared here.
 
-(A `snippet` case is the exception: its assertions hold what they expect, as in HumanEval and MBPP, and run in the
-program's own process. It counts as passed if a token is printed behind them; a program that sets out to cheat could
-find the token. Use inputs and outputs where programs may be hostile to their grader.)
+Assertions are taken apart for that (see `assertions`). One that cannot be is the exception: it runs in the program's
+own process with what it expects, and counts as passed if a token is printed behind it, which a program that sets out
+to cheat could find. Use inputs and outputs where programs may be hostile to their grader.
 """
 
+import ast
 import json
 import secrets
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
 from coda_dspy.errors import UserError
+from coda_dspy.programs.assertions import Equation, equations_in
 from coda_dspy.programs.cases import Case
 from coda_dspy.programs.shared import shared_sandbox
 from coda_dspy.sandbox import ExecutionResult, Limits
@@ -47,6 +49,33 @@ def _coda_call():
     print(json.dumps(result))
 
 _coda_call()
+"""
+# Values travel as Python literals, which tell a tuple from a list. Subclasses of the built-in types equal what they
+# hold, so they may travel as that.
+_EVALUATE = """
+
+def _coda_plain(value):
+    if type(value).__module__ == "numpy":
+        value = value.tolist()
+    for kind in (bool, int, float, complex, str, bytes):
+        if isinstance(value, kind):
+            return kind(value)
+    for kind in (tuple, list, set, frozenset):
+        if isinstance(value, kind):
+            return kind(map(_coda_plain, value))
+    if isinstance(value, dict):
+        return {_coda_plain(key): _coda_plain(item) for key, item in value.items()}
+    return value
+
+def _coda_evaluate():
+    import json, sys
+    out, given = getattr(sys, "_coda", None) or (sys.stdout, sys.stdin.read())
+    sys.stdout = sys.stderr
+    for call in json.loads(given):
+        value = _coda_plain(eval(call, globals()))
+        print(ascii(value), file=out)
+
+_coda_evaluate()
 """
 
 
@@ -88,6 +117,11 @@ def behaviour(program: str, inputs: Sequence[Case], entry_point: str | None = No
     return tuple(f"failed: {o.problem.splitlines()[-1]}" if o.problem else _normal(o.got) for o in outcomes)
 
 
+def has_input(case: Case) -> bool:
+    """Whether programs can be compared by what they do on a case."""
+    return case.form != "snippet" or bool(equations_in(case.input))
+
+
 def feedback_on(outcomes: Sequence[Outcome], most: int = 2) -> str:
     """What a model is told about the first cases that failed: input, what was expected, what came out."""
     failed = [outcome for outcome in outcomes if not outcome.passed][:most]
@@ -95,6 +129,11 @@ def feedback_on(outcomes: Sequence[Outcome], most: int = 2) -> str:
 
 
 def _described(outcome: Outcome) -> str:
+    wrong = _first_wrong(outcome.case, outcome.got)
+    if wrong is not None:
+        equation, value = wrong
+        came = f"It stopped with:\n{_short(outcome.problem)}" if value is None else f"Got:\n{_short(value)}"
+        return f"Call:\n{_short(equation.call)}\nExpected:\n{_short(repr(equation.expected))}\n{came}"
     if outcome.case.form == "snippet":
         return f"This check fails:\n{_short(outcome.case.input)}\n{_short(outcome.problem)}"
     came = f"It stopped with:\n{_short(outcome.problem)}" if outcome.problem else f"Got:\n{_short(outcome.got)}"
@@ -112,20 +151,25 @@ def _results(program: str, cases: Sequence[Case], entry_point: str | None) -> li
     for form in ("stdin", "functional"):
         places = [i for i, case in enumerate(cases) if case.form == form]
         if places:
-            code = program if form == "stdin" else _callable(program, _needed(entry_point))
+            code = program if form == "stdin" else _wrapped(program, _CALL.format(name=_needed(entry_point)))
             runs = _run_many(code, tuple(cases[i].input for i in places))
             found.update({i: (run, "") for i, run in zip(places, runs, strict=True)})
+    equations = {i: equations_in(case.input) for i, case in enumerate(cases) if case.form == "snippet"}
+    calls = {i: json.dumps([equation.call for equation in of]) for i, of in equations.items() if of}
+    if calls:
+        runs = _run_many(_wrapped(program, _EVALUATE), tuple(calls.values()))
+        found.update({i: (run, "") for i, run in zip(calls, runs, strict=True)})
     for i, case in enumerate(cases):
-        if case.form == "snippet":
+        if i not in found:
             token = secrets.token_hex(8)
             code = f"{_with_prelude(program)}\n\n{case.input}\nprint({token!r})\n"
             found[i] = (working(shared_sandbox().run(code, limits=CASE_LIMITS)), token)
     return [found[i] for i in range(len(cases))]
 
 
-def _callable(program: str, name: str) -> str:
+def _wrapped(program: str, ending: str) -> str:
     aside = "" if "from __future__" in program else _ASIDE
-    return aside + _with_prelude(program) + _CALL.format(name=name)
+    return aside + _with_prelude(program) + ending
 
 
 def _with_prelude(program: str) -> str:
@@ -157,6 +201,8 @@ def working(result: ExecutionResult) -> ExecutionResult:
 
 def _outcome(case: Case, result: ExecutionResult, token: str) -> Outcome:
     problem = problem_of(result)
+    if case.form == "snippet" and not token:
+        return _outcome_of_equations(case, result.stdout, problem)
     if case.form == "snippet":
         passed = not problem and result.stdout.rstrip().endswith(token)
         return Outcome(case, passed, "", problem or ("" if passed else "it ended before the check did"))
@@ -164,6 +210,28 @@ def _outcome(case: Case, result: ExecutionResult, token: str) -> Outcome:
         return Outcome(case, False, result.stdout, problem)
     equal = _same_value if case.form == "functional" else _same_text
     return Outcome(case, equal(result.stdout, case.output), result.stdout)
+
+
+def _outcome_of_equations(case: Case, printed: str, problem: str) -> Outcome:
+    return Outcome(case, not problem and _first_wrong(case, printed) is None, printed, problem)
+
+
+def _first_wrong(case: Case, printed: str) -> tuple[Equation, str | None] | None:
+    """The first equation that does not hold, and what its call gave; None there where it gave nothing."""
+    values: list[str | None] = [*printed.splitlines()]
+    equations = equations_in(case.input)
+    values += [None] * (len(equations) - len(values))
+    for equation, value in zip(equations, values, strict=False):
+        if value is None or not _is_literally(value, equation.expected):
+            return equation, value
+    return None
+
+
+def _is_literally(value: str, expected: object) -> bool:
+    try:
+        return bool(ast.literal_eval(value) == expected)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return False
 
 
 def problem_of(result: ExecutionResult) -> str:

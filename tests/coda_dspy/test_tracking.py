@@ -32,7 +32,13 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
     children = [run for run in runs if "mlflow.parentRunId" in run.data.tags]
     assert len(parents) == 1
     names = {run.info.run_name for run in children}
-    assert {"budget baseline1", "budget baseline3-best0", "budget baseline3-best1-plans1", "prompts direct", "paths"} == names
+    assert {
+        "budget baseline1",
+        "budget baseline3-best0",
+        "budget baseline3-best1-plans1",
+        "prompts direct",
+        "paths",
+    } == names
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parents[0].info.run_id}
     assert all(run.info.status == "FINISHED" for run in runs)
     trial = next(run for run in children if run.info.run_name == "budget baseline1")

@@ -35,6 +35,76 @@ def test_snippets_have_to_be_run_to_their_end() -> None:
     assert verdicts("def double(x):\n    raise SystemExit(0)", [good]) == [False]
 
 
+CHECK = """
+def check(candidate):
+    assert candidate(2) == 4
+    assert candidate(70707) == 141414, "text"
+
+check(double)
+"""
+
+
+@pytest.mark.parametrize("snippet", ["assert double(2) == 4\nassert double(70707) == 141414", CHECK])
+def test_what_an_assertion_expects_does_not_enter_the_sandbox(snippet: str) -> None:
+    """A program that reads its own source, and says what it finds, finds only the calls."""
+    case = Case(snippet, form="snippet")
+    assert verdicts(DOUBLE, [case]) == [True]
+    spy = "import linecache, sys\ndef double(x):\n    return sys._coda[1] + ''.join(linecache.getlines('main.py'))"
+    (outcome,) = check(spy, [case])
+    assert not outcome.passed
+    assert "double(70707)" in outcome.got and "141414" not in outcome.got
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def double(x): return (2 * x,)",
+        "import os\ndef double(x): os._exit(0)",
+        "def double(x): raise SystemExit(0)",
+        "class Equal:\n    def __eq__(self, other): return True\ndef double(x): return Equal()",
+        "import sys\nsys.stdout.write('4\\n4\\n')",
+    ],
+)
+def test_assertions_are_judged_outside(program: str) -> None:
+    assert verdicts(program, [Case("assert double(2) == 4\nassert double(2) == 4", form="snippet")]) == [False]
+
+
+@pytest.mark.parametrize(
+    ("value", "literal"),
+    [
+        ("(1, [2])", "(1, [2])"),
+        ("__import__('collections').Counter('aab')", "{'a': 2, 'b': 1}"),
+        ("{1, 2}", "{2, 1}"),
+        ("__import__('numpy').int64(3)", "3"),
+        ("1e-7", "0.0000001"),
+        ("'ä\\n'", "'ä\\n'"),
+        ("True", "1"),
+    ],
+)
+def test_values_of_assertions_are_compared_as_python_compares_them(value: str, literal: str) -> None:
+    cases = [Case(f"assert f() == {literal}", form="snippet"), Case("assert f() == [1, [2]]", form="snippet")]
+    assert verdicts(f"def f():\n    return {value}", cases) == [True, False]
+
+
+def test_assertions_that_cannot_be_taken_apart_still_count() -> None:
+    near = Case("import math\nassert math.isclose(double(1.5), 3.0)", form="snippet")
+    assert verdicts(DOUBLE, [near]) == [True]
+    assert verdicts("def double(x): return x", [near]) == [False]
+
+
+def test_feedback_on_an_assertion_names_the_call_and_both_values() -> None:
+    case = Case("assert double(2) == 4\nassert double(5) == 10", form="snippet")
+    feedback = feedback_on(check("def double(x):\n    return 4", [case]))
+    assert feedback == "Call:\ndouble(5)\nExpected:\n10\nGot:\n4"
+    assert "ZeroDivisionError" in feedback_on(check("def double(x):\n    return 1 / 0", [case]))
+
+
+def test_programs_are_compared_on_the_calls_of_assertions() -> None:
+    case = Case("assert double(2) == 5\nassert double(3) == 6", form="snippet")
+    one, two = "def double(x): return 2 * x", "def double(x): return 4"
+    assert behaviour(one, [case]) == behaviour("def double(y): return y + y", [case]) != behaviour(two, [case])
+
+
 def test_forms_may_be_mixed_and_outcomes_keep_their_order() -> None:
     cases = [Case("assert double(1) == 2", form="snippet"), *CASES, Case("assert double(1) == 3", form="snippet")]
     assert verdicts(DOUBLE, cases, "double") == [True, True, True, False]
