@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
+from dspy.lm15 import Config, Message, Request
 
 from coda_dspy import connect
 from coda_dspy.testing import Reply, ScriptedCall, ScriptedEngine
@@ -31,3 +32,8 @@ def answering(
         return Reply.cut("and so on") if answer is None else f"So it is.\nAnswer: {answer}"
 
     return script
+
+
+def request(*messages: Message, system: str | None = None, **config: Any) -> Request:
+    """What an engine is sent, by default one greeting."""
+    return Request("x", messages or (Message.user("hi"),), system=system, config=Config(**config))

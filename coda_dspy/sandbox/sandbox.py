@@ -3,9 +3,8 @@
 import signal
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
+from coda_dspy.sandbox.closing import Closing
 from coda_dspy.sandbox.collecting import Capture, Collector, Ending
 from coda_dspy.sandbox.descriptors import Bag
 from coda_dspy.sandbox.errors import SandboxLost
@@ -19,7 +18,7 @@ from coda_dspy.sandbox.session import Session
 _HOST_GRACE = 1.0
 
 
-class Sandbox:
+class Sandbox(Closing):
     """Runs untrusted programs. Safe to use from many threads; a context manager.
 
     Attributes:
@@ -128,14 +127,6 @@ class Sandbox:
     def close(self) -> None:
         """End every run and every process of this sandbox. Later runs report an error."""
         self._launcher.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _timed_out(status: dict[str, float], limits: Limits) -> bool:

@@ -8,9 +8,9 @@ import select
 import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from coda_dspy.sandbox.closing import Closing
 from coda_dspy.sandbox.collecting import Collector
 from coda_dspy.sandbox.descriptors import Bag
 from coda_dspy.sandbox.errors import SandboxLost
@@ -27,7 +27,7 @@ _LONGEST_REPLY = 64 << 20
 _KINDS = ("result", "final", "syntax", "error", "tool")
 
 
-class Session:
+class Session(Closing):
     """One interpreter. Not for several threads at once.
 
     Raises:
@@ -132,14 +132,6 @@ class Session:
         finally:
             with contextlib.suppress(OSError):
                 self._bag.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _checked(line: bytes) -> dict[str, Any]:

@@ -1,14 +1,11 @@
+"""The local engine, on a fake llama.cpp."""
+
 import asyncio
 import copy
 import os
-import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +15,8 @@ from typing import Any
 import dspy
 import pytest
 from dspy import lm15
-from dspy.lm15 import Config, Message, Request
+from dspy.lm15 import Message, Request
+from scripts import request
 
 from coda_dspy.engines import catalog, local, weights
 from coda_dspy.errors import UserError
@@ -104,16 +102,12 @@ def gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def ask(*messages: Message, system: str | None = None, **config: Any) -> Request:
-    return Request("x", messages or (Message.user("hi"),), system=system, config=Config(**config))
-
-
 # ---- what is sent --------------------------------------------------------------------------------------------------
 
 
 def test_settings_reach_llama_cpp_under_its_names() -> None:
     body = local.request_body(
-        ask(
+        request(
             system="be brief",
             max_tokens=9,
             temperature=0.0,
@@ -131,19 +125,19 @@ def test_settings_reach_llama_cpp_under_its_names() -> None:
 
 
 def test_a_seed_may_come_as_an_extension_and_what_is_not_given_is_not_sent() -> None:
-    body = local.request_body(ask(extensions={"seed": 3}))
+    body = local.request_body(request(extensions={"seed": 3}))
     assert body["seed"] == 3 and not {"temperature", "max_tokens", "stop", "top_k"} & body.keys()
 
 
 def test_a_json_schema_goes_in_openai_shape() -> None:
     schema = {"type": "object"}
-    body = local.request_body(ask(response_format={"type": "json_schema", "schema": schema, "name": "A"}))
+    body = local.request_body(request(response_format={"type": "json_schema", "schema": schema, "name": "A"}))
     assert body["response_format"] == {"type": "json_schema", "json_schema": {"name": "A", "schema": schema}}
 
 
 def test_developer_speaks_as_system_and_earlier_thinking_is_left_out() -> None:
     spoken = Message.assistant([lm15.ThinkingPart("hm"), lm15.TextPart("two")])
-    body = local.request_body(ask(Message.developer("rules"), Message.user("1+1"), spoken, Message.user("sure?")))
+    body = local.request_body(request(Message.developer("rules"), Message.user("1+1"), spoken, Message.user("sure?")))
     assert [tuple(message.values()) for message in body["messages"]] == [
         ("system", "rules"),
         ("user", "1+1"),
@@ -155,10 +149,10 @@ def test_developer_speaks_as_system_and_earlier_thinking_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("request_", "feature"),
     [
-        (ask(extensions={"best_of": 3}), "config.extensions.best_of"),
-        (ask(logprobs=2), "config.logprobs"),
+        (request(extensions={"best_of": 3}), "config.extensions.best_of"),
+        (request(logprobs=2), "config.logprobs"),
         (Request("x", (Message.user("hi"),), tools=(lm15.FunctionTool(name="f"),)), "tools"),
-        (ask(Message.user([lm15.ImagePart(url="http://x/y.png", media_type="image/png")])), "messages[0]"),
+        (request(Message.user([lm15.ImagePart(url="http://x/y.png", media_type="image/png")])), "messages[0]"),
     ],
 )
 def test_what_it_cannot_do_is_refused_by_name(request_: Request, feature: str) -> None:
@@ -171,7 +165,7 @@ def test_what_it_cannot_do_is_refused_by_name(request_: Request, feature: str) -
 
 
 def test_a_reply_has_text_usage_and_finish(fake: type[FakeServer], gguf: str) -> None:
-    response = local.open_local(gguf).complete(ask())
+    response = local.open_local(gguf).complete(request())
     assert (response.text, response.finish_reason, response.id) == ("Hello", "stop", "chatcmpl-1")
     usage = response.usage
     assert (usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cache_read_tokens) == (12, 3, 15, 8)
@@ -180,13 +174,13 @@ def test_a_reply_has_text_usage_and_finish(fake: type[FakeServer], gguf: str) ->
 
 def test_thinking_is_a_part_of_its_own_and_a_cut_reply_says_so(fake: Any, gguf: str) -> None:
     fake.script = [piece(thinking="h"), piece(thinking="m"), piece("4", "length")]
-    response = local.open_local(gguf).complete(ask())
+    response = local.open_local(gguf).complete(request())
     assert [part.text for part in response.message.parts] == ["hm", "4"] and response.finish_reason == "length"
     assert response.usage.input_tokens is None  # not reported is not zero
 
 
 def test_a_reasoning_effort_is_dropped_on_record(fake: Any, gguf: str) -> None:
-    response = local.open_local(gguf).complete(ask(reasoning=lm15.Reasoning(effort="low")))
+    response = local.open_local(gguf).complete(request(reasoning=lm15.Reasoning(effort="low")))
     assert [(note.field, note.action) for note in response.adaptations] == [("config.reasoning", "dropped")]
 
 
@@ -203,7 +197,7 @@ def test_errors_keep_dspys_retry_rules(fake: Any, gguf: str, error: Any, expecte
     fake.script = [{"error": {"code": error[0], "type": error[1], "message": "no"}}]
     engine = local.open_local(gguf)
     with pytest.raises(expected):
-        engine.complete(ask())
+        engine.complete(request())
     if public:
         with pytest.raises(public):
             dspy.LM("local/x", engine=engine, cache=False)("hi")
@@ -216,13 +210,13 @@ def test_errors_keep_dspys_retry_rules(fake: Any, gguf: str, error: Any, expecte
 def test_exceptions_of_the_library_become_dspys(fake: Any, gguf: str, raised: Any, expected: Any) -> None:
     fake.raises = raised
     with pytest.raises(expected, match=str(raised)):
-        local.open_local(gguf).complete(ask())
+        local.open_local(gguf).complete(request())
 
 
 def test_a_reply_without_an_end_is_tried_again(fake: Any, gguf: str) -> None:
     fake.script = [piece("Hel")]
     with pytest.raises(lm15.ServerError):
-        local.open_local(gguf).complete(ask())
+        local.open_local(gguf).complete(request())
 
 
 # ---- names and files -----------------------------------------------------------------------------------------------
@@ -292,15 +286,15 @@ def test_equal_settings_share_one_model_until_the_last_holder_closes(fake: Any, 
     first, second, other = local.open_local(gguf), local.open_local(gguf), local.open_local(gguf, slots=2)
     assert not fake.made  # nothing is loaded before it is needed
     for engine in (first, second, other):
-        engine.complete(ask())
+        engine.complete(request())
     assert len(fake.made) == 2
     first.close()
     first.close()
-    assert second.complete(ask()).text == "Hello"
+    assert second.complete(request()).text == "Hello"
     with pytest.raises(lm15.ConfigurationError, match="closed"):
-        first.complete(ask())
+        first.complete(request())
     second.close()
-    local.open_local(gguf).complete(ask())
+    local.open_local(gguf).complete(request())
     assert len(fake.made) == 3
 
 
@@ -318,7 +312,7 @@ def test_more_calls_than_slots_wait(fake: Any, gguf: str) -> None:
     fake.pause = 0.005
     engine = local.open_local(gguf, slots=2)
     with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(engine.complete, [ask()] * 12))
+        replies = list(pool.map(engine.complete, [request()] * 12))
     assert all(reply.text == "Hello" for reply in replies) and fake.made[0].most == 2
 
 
@@ -326,7 +320,7 @@ def test_cancel_all_ends_running_and_waiting_calls(fake: Any, gguf: str) -> None
     fake.script, fake.pause = [piece("x")] * 2000, 0.01
     engine = local.open_local(gguf, slots=1)
     with ThreadPoolExecutor(3) as pool:
-        calls = [pool.submit(engine.complete, ask()) for _ in range(3)]
+        calls = [pool.submit(engine.complete, request()) for _ in range(3)]
         time.sleep(0.2)
         began = time.monotonic()
         local.cancel_all()
@@ -340,7 +334,7 @@ def test_closing_waits_for_the_call_in_flight(fake: Any, gguf: str) -> None:
     fake.script, fake.pause = [piece("x")] * 2000, 0.01
     engine = local.open_local(gguf)
     with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(engine.complete, ask())
+        call = pool.submit(engine.complete, request())
         time.sleep(0.1)
         engine.close()
         assert fake.made[0].running == 0
@@ -350,10 +344,10 @@ def test_closing_waits_for_the_call_in_flight(fake: Any, gguf: str) -> None:
 def test_a_cancelled_task_ends_its_call(fake: Any, gguf: str) -> None:
     async def main() -> str | None:
         engine = local.AsyncLocalEngine(local.open_local(gguf))
-        reply = await engine.complete(ask())
+        reply = await engine.complete(request())
         fake.script, fake.pause = [piece("x")] * 2000, 0.01
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(engine.complete(ask()), 0.1)
+            await asyncio.wait_for(engine.complete(request()), 0.1)
         await engine.aclose()
         return reply.text
 
@@ -370,125 +364,3 @@ def test_a_quota_of_the_container_limits_the_threads(monkeypatch: pytest.MonkeyP
     assert local.usable_cores() == 2
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "max 100000\n")
     assert local.usable_cores() == 64
-
-
-# ---- the real thing ------------------------------------------------------------------------------------------------
-
-SMALL = catalog.CATALOG["smollm2-135m"]
-
-
-@pytest.fixture(scope="module")
-def real() -> Iterator[local.LocalEngine]:
-    pytest.importorskip("xllamacpp")
-    if not weights.is_fetched(SMALL):
-        pytest.skip(f"{SMALL.name} is not in {weights.models_folder()}")
-    engine = local.open_local(SMALL.name, slots=2, context=512)
-    yield engine
-    engine.close()
-
-
-@pytest.mark.local_engine
-def test_real_reply_through_dspy(real: local.LocalEngine) -> None:
-    lm = dspy.LM("local/smollm2", engine=real, cache=False, temperature=0.0, max_tokens=8)
-    assert lm("Say hi")[0]
-    usage = lm.history[-1]["usage"]
-    assert usage["completion_tokens"] <= 8 and usage["prompt_tokens"] > 8
-
-
-@pytest.mark.local_engine
-def test_real_prefill_is_continued_and_not_repeated(real: local.LocalEngine) -> None:
-    begun = (Message.user("Count to ten"), Message.assistant("1, 2, 3,"))
-    reply = real.complete(ask(*begun, temperature=0.0, max_tokens=8))
-    assert reply.text and reply.text.strip().startswith("4") and reply.finish_reason == "length"
-
-
-@pytest.mark.local_engine
-def test_real_prefix_is_cached_and_overflow_is_named(real: local.LocalEngine) -> None:
-    prompt = Message.user("These are the rules of the game. " * 20)
-    for _ in range(2):
-        usage = real.complete(ask(prompt, max_tokens=1)).usage
-    assert usage.cache_read_tokens and usage.input_tokens and usage.cache_read_tokens > usage.input_tokens // 2
-    with pytest.raises(lm15.ContextLengthError):
-        real.complete(ask(Message.user("word " * 900)))
-
-
-@pytest.mark.local_engine
-def test_real_schema_is_obeyed(real: local.LocalEngine) -> None:
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    reply = real.complete(ask(max_tokens=60, response_format={"type": "json_schema", "schema": schema}))
-    assert isinstance(reply.parse_json()["n"], int)
-
-
-def own_ports() -> set[str]:
-    """The inodes of this process's TCP sockets that listen (Linux)."""
-    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
-    own = {str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()}
-    return {f"socket:[{fields[9]}]" for fields in lines if fields[3] == "0A"} & own
-
-
-@pytest.mark.local_engine
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads Linux's list of sockets")
-def test_real_model_opens_no_port(real: local.LocalEngine) -> None:
-    before = own_ports()
-    engine = local.open_local(SMALL.name, slots=1, context=256)
-    engine.load()
-    address = engine._open_server()._native.listening_address
-    assert own_ports() == before
-    assert address.startswith("unix://") and not Path(address.removeprefix("unix://")).parent.exists()
-    engine.close()
-
-
-@pytest.mark.local_engine
-def test_real_listener_on_a_port_asks_for_the_key(real: local.LocalEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local.loading, "_listener", lambda folder: "127.0.0.1")
-    engine = local.open_local(SMALL.name, slots=1, context=256)
-    engine.load()
-    address = engine._open_server()._native.listening_address
-    assert address.startswith("http://127.0.0.1:")
-    no_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for path, data in (("/v1/models", None), ("/v1/chat/completions", b"{}"), ("/completion", b"{}")):
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            no_proxy.open(urllib.request.Request(address + path, data), timeout=10)
-        assert caught.value.code == 401
-    engine.close()
-
-
-CTRL_C = """
-    import threading, time
-    from concurrent.futures import ThreadPoolExecutor
-    from dspy.lm15 import Config, Message, Request
-    from coda_dspy.engines import local
-    engine = local.open_local("smollm2-135m", slots=2, context=2048)
-    engine.load()
-    long = Request("x", (Message.user("Write a very long story"),), config=Config(max_tokens=1900, temperature=1.5))
-    print("ready", flush=True)
-    {run}
-"""
-IN_MAIN = "while True: engine.complete(long)"
-IN_POOL = """
-    with ThreadPoolExecutor(4) as pool:
-        calls = [pool.submit(engine.complete, long) for _ in range(40)]
-        try:
-            [call.result() for call in calls]
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            local.cancel_all()
-            raise
-"""
-
-
-@pytest.mark.local_engine
-@pytest.mark.skipif(os.name == "nt", reason="sends a Unix signal")
-@pytest.mark.parametrize("run", [IN_MAIN, IN_POOL], ids=["main", "pool"])
-def test_real_ctrl_c_ends_the_process_soon_and_quietly(real: local.LocalEngine, run: str) -> None:
-    script = textwrap.dedent(CTRL_C).replace("{run}", textwrap.dedent(run))
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(1.5)
-    process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    _, said = process.communicate(timeout=60)
-    assert time.monotonic() - began < 20  # a whole reply takes minutes; one batch or token is waited for
-    assert process.returncode in (130, -signal.SIGINT, 1) and said.rstrip().endswith("KeyboardInterrupt")
