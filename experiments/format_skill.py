@@ -20,7 +20,7 @@ from coda_dspy import AdaptiveCoda, Budget, Coda, connect
 from coda_dspy.cli.display import console, count, quiet_libraries, table
 from coda_dspy.data import Question, load
 from coda_dspy.evaluation import JsonLines, Result, evaluate
-from coda_dspy.optimizers.statistics import accuracy, mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference
 from coda_dspy.program import Conductor
 
 SYSTEM = "You are a careful math tutor. Solve the problem step by step, briefly. End with one line: Answer: <number>"

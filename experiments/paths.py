@@ -16,7 +16,7 @@ from coda_dspy import AdaptiveCoda, Budget, connect
 from coda_dspy.cli.display import console, count, quiet_libraries, table
 from coda_dspy.data import load
 from coda_dspy.evaluation import JsonLines, evaluate
-from coda_dspy.optimizers.statistics import accuracy, mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference
 
 ONE = Budget.preset("quick").replace(num_attempts_baseline=1, num_attempts_coda=0)
 ADAPTIVE = Budget.preset("quick").replace(num_attempts_coding=3, refine_rounds=2, stop_on_agreement=True)

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 from coda_dspy.budget import Budget
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
+from coda_dspy.evaluation.statistics import Accuracy, accuracy, mean_tokens
 from coda_dspy.profile import ASKED_ONCE
-
-from .statistics import Accuracy, accuracy, mean_tokens
 
 MOST_TRIALS_TO_ENUMERATE = 64
 ASKS_A_TRIAL = 4

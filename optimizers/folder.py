@@ -1,42 +1,18 @@
-"""The folder of a run: everything that a question cost is in it, and a run that broke goes on from it."""
+"""The folder of a tune: beside what every run keeps, its phases and how a time limit was kept."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-import dspy
-from filelock import FileLock, Timeout
-
-from coda_dspy.errors import UserError
-from coda_dspy.evaluation import JsonLines
+from coda_dspy.evaluation import JsonLines, RunFolder
 from coda_dspy.profile import write_atomically
 
 
-class RunFolder:
-    """What is kept of a run.
+class TuneFolder(RunFolder):
+    """What is kept of a tune.
 
     Args:
-        path: The folder: `run.json` says what the run is, `results/` holds a file of results a phase, `cache/` DSPy's
-            cache, `study.log` the search, `sizes.json` how many questions fitted into a time limit, `clock.json` the
-            seconds that were spent.
+        path: The folder: beside a run's own files, `results/` holds a file of results a phase, `study.log` the search,
+            `sizes.json` how many questions fitted into a time limit, `clock.json` the seconds that were spent.
     """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def begin(self, described: dict[str, Any]) -> None:
-        """Write down what this run is, or check that it is the one that was begun here.
-
-        Raises:
-            UserError: Another run was begun in this folder; the message says in what it differs.
-        """
-        path = self.path / "run.json"
-        if path.exists():
-            _check_same(json.loads(path.read_text(encoding="utf-8")), described, self.path)
-        else:
-            write_atomically(path, json.dumps(described, indent=2) + "\n")
 
     def store(self, phase: str) -> JsonLines:
         """The results of one phase."""
@@ -60,39 +36,3 @@ class RunFolder:
     def keep_size(self, part: str, size: int) -> None:
         """Decide on a number of questions, once and for all."""
         write_atomically(self.path / "sizes.json", json.dumps({part: size, **self.sizes()}) + "\n")
-
-
-def _check_same(begun: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    for key, value in now.items():
-        if begun.get(key) != value:
-            raise UserError(
-                f"{folder} holds a tune with another {key}; give --output another folder, or remove this one"
-            )
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One tune at a time in a folder."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise UserError(f"{folder} is in use by another run; wait for it, or give --output another folder") from error
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}; give --output another folder") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def own_cache(folder: Path) -> Iterator[None]:
-    """DSPy's cache in the run's folder: it outlives a crash, and no other run's replies make this one look cheap."""
-    before = dspy.cache
-    dspy.configure_cache(disk_cache_dir=str(folder), enable_disk_cache=True, enable_memory_cache=True)
-    try:
-        yield
-    finally:
-        dspy.cache = before

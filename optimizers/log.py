@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from coda_dspy.evaluation import Result
+from coda_dspy.evaluation.statistics import accuracy
 from coda_dspy.tracking import Tracker
 
 from .budgets import point_name
 from .paths import PathComparison
 from .prompts import NAME as OPTIMIZER
 from .report import TuneReport, columns_of, metrics_of
-from .statistics import accuracy
 
 
 class TuneLog:

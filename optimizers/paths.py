@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from coda_dspy import answers
 from coda_dspy.evaluation import Gradable, Result
-
-from .statistics import accuracy, mean_tokens
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens
 
 
 class PathComparison(NamedTuple):

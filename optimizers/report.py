@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from coda_dspy.evaluation import Result
+from coda_dspy.evaluation.statistics import Difference, accuracy, mean_seconds, mean_tokens
 from coda_dspy.profile import Profile
 
 from .budgets import Trial, point_name
-from .statistics import Difference, accuracy, mean_seconds, mean_tokens
 
 
 class Row(NamedTuple):

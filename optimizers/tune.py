@@ -18,20 +18,20 @@ import dspy
 
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import engine_name
-from coda_dspy.evaluation import Gradable, Result, evaluate, new_session, settings_of
+from coda_dspy.evaluation import Gradable, Result, evaluate, locked, new_session, own_cache, settings_of
+from coda_dspy.evaluation.statistics import mean_tokens, paired_difference
 from coda_dspy.profile import Profile, with_algorithm
 from coda_dspy.program import Conductor
 from coda_dspy.tracking import Tracker
 
 from .budgets import BudgetSearch, Trial, budget_at, pick_cheapest, point_name
-from .folder import RunFolder, locked, own_cache
+from .folder import TuneFolder
 from .log import TuneLog
 from .paths import PathComparison
 from .plan import TunePlan
 from .prompts import NAME as OPTIMIZER
 from .prompts import compile_prompts, demo_count
 from .report import Row, TuneReport, scores_of
-from .statistics import mean_tokens, paired_difference
 
 FRESH = 7919  # rollout base of the held-out measurement: samples that no choice was made on
 
@@ -95,7 +95,7 @@ def tune(
     """
     with locked(folder), own_cache(folder / "cache"):
         log = TuneLog(tracker)
-        run = _Tune(lm, questions, plan, RunFolder(folder), data, workers, log, watcher or _Silent(), adapter)
+        run = _Tune(lm, questions, plan, TuneFolder(folder), data, workers, log, watcher or _Silent(), adapter)
         run.begun = (time.monotonic() if started is None else started) - run.folder.spent()
         with dspy.context(lm=lm):
             return run.report(dict(decoding or {}))
@@ -115,7 +115,7 @@ class _Tune:
         lm: dspy.LM,
         questions: Sequence[Any],
         plan: TunePlan,
-        folder: RunFolder,
+        folder: TuneFolder,
         data: str,
         workers: int,
         log: TuneLog,

@@ -122,7 +122,7 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
 
 def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:
     from coda_dspy.engines import redact
-    from coda_dspy.optimizers.statistics import accuracy, mean_seconds, mean_tokens
+    from coda_dspy.evaluation.statistics import accuracy, mean_seconds, mean_tokens
 
     rows = []
     for row in report.rows:

@@ -5,7 +5,8 @@ import pytest
 from coda_dspy import Budget
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
-from coda_dspy.optimizers import BudgetSearch, Space, Trial, accuracy, pick_cheapest
+from coda_dspy.evaluation.statistics import accuracy
+from coda_dspy.optimizers import BudgetSearch, Space, Trial, pick_cheapest
 from coda_dspy.optimizers.budgets import budget_at, point_name
 
 SPACE = Space((0, 1, 3), (0, 1, 2), (1, 2))

@@ -161,9 +161,9 @@ def test_trials_pay_only_for_samples_that_no_earlier_trial_drew(tmp_path: Path) 
 def test_another_plan_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     _, lm = engine(always_right)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    with pytest.raises(UserError, match="holds a tune with another plan; give --output another folder"):
+    with pytest.raises(UserError, match="holds a run with another plan; give --output another folder"):
         tune(lm, QUESTIONS, replace(PLAN, max_demos=1), tmp_path / "run")
-    with pytest.raises(UserError, match="holds a tune with another data"):
+    with pytest.raises(UserError, match="holds a run with another data"):
         tune(lm, QUESTIONS[:50], PLAN, tmp_path / "run")
 
 

@@ -195,3 +195,78 @@ def test_an_unknown_answer_is_not_graded() -> None:
     with dspy.context(lm=lm):
         (result,) = evaluate(AdaptiveCoda(ONCE), [Sum("5", "")])
     assert (result.answer, result.gold, result.correct) == ("5", None, None)
+
+
+def test_each_sample_is_a_sample_of_its_own_and_is_not_answered_again(tmp_path: Path) -> None:
+    made, lm = engine(adds)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), SUMS[:3], samples=4, store=store)
+        again = evaluate(AdaptiveCoda(ONCE), SUMS[:3], samples=4, store=JsonLines(store.path))
+    assert [(r.id, r.sample) for r in results] == [(str(i), k) for i in range(3) for k in range(4)]
+    assert results == again
+    assert len(made.calls) == 12  # with a warm cache too, no sample is another one's reply
+    assert sum(r.billed_calls for r in results) == 12
+
+
+def test_fewer_samples_are_a_part_of_more() -> None:
+    _, lm = engine(adds)
+    with dspy.context(lm=lm):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:2], samples=2)
+        more = evaluate(AdaptiveCoda(ONCE), SUMS[:2], samples=3)
+    assert [r.billed_calls for r in more] == [0, 0, 1, 0, 0, 1]
+
+
+@dataclass(frozen=True)
+class Step(Sum):
+    """A step of a larger problem: it is asked with the answers of the steps before."""
+
+    previous: str | None = None
+    given: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> Task:
+        return Task(f"What is {self.id} + 0? Given: {', '.join(self.given)}.")
+
+    def after(self, programs: tuple[str, ...]) -> "Step":
+        return Step(self.id, self.answer, self.previous, tuple(programs))
+
+
+STEPS = [Step("3", "3", "2"), Step("1", "1"), Step("2", "2", "1"), Step("9", "9", "not among them")]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_steps_of_a_problem_follow_each_other_with_their_own_answers(tmp_path: Path, workers: int) -> None:
+    made, lm = engine(adds)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), STEPS, store=store, workers=workers, samples=2)
+    assert [r.id for r in results[::2]] == ["3", "1", "2", "9"]
+    assert all(r.correct for r in results)
+    assert sum("Given: 1, 2." in call.prompt for call in made.calls) == 2
+    assert sum("Given: ." in call.prompt for call in made.calls) == 4
+
+
+def test_a_run_that_broke_within_a_problem_goes_on_with_its_next_step(tmp_path: Path) -> None:
+    made, lm = engine(lambda call: adds(call) if call.index != 2 else AuthError("expired"))
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        with pytest.raises(EngineError):
+            evaluate(AdaptiveCoda(ONCE), STEPS[:3], store=store, workers=1)
+        results = evaluate(AdaptiveCoda(ONCE), STEPS[:3], store=JsonLines(store.path), workers=1)
+    assert [r.id for r in results] == ["3", "1", "2"]
+    assert sum("Given: 1, 2." in call.prompt for call in made.calls) >= 1
+    assert len(store.read()) == 3
+
+
+def test_cut_and_unreadable_replies_are_told_apart() -> None:
+    def script(call: ScriptedCall) -> object:
+        return {"1": Reply.cut("hm"), "2": "I do not know.", "3": ContextLengthError("too long")}.get(
+            call.prompt.split()[2], adds(call)
+        )
+
+    _, lm = engine(script)
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), SUMS[:5])
+    assert [r.truncated for r in results] == [False, True, False, False, False]
+    assert [r.unparsed for r in results] == [False, False, True, False, False]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
-from coda_dspy.evaluation import Result
+from .result import Result
 
 
 class Accuracy(NamedTuple):

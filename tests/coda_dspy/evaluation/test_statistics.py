@@ -1,8 +1,7 @@
 import pytest
 
 from coda_dspy.evaluation import Result
-from coda_dspy.optimizers import accuracy, paired_difference
-from coda_dspy.optimizers.statistics import mean_tokens
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference
 
 
 def results(pattern: str) -> list[Result]:

@@ -1,0 +1,122 @@
+"""Files that grow by one JSON object at a time, and lose nothing that was finished."""
+
+import gzip
+import json
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from coda_dspy.errors import UserError
+
+
+class JsonLines:
+    """An append-only file with one JSON object a line, each on the disk before `append` returns.
+
+    A line that a crash has torn is passed over, and dropped before the first new one; every other line is kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._whole = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """All whole lines.
+
+        Raises:
+            UserError: A line other than the last one is no JSON object; the message names it.
+        """
+        if not self.path.exists():
+            return []
+        whole, _, _ = self.path.read_bytes().rpartition(b"\n")
+        return [self._parse(number, line) for number, line in enumerate(whole.splitlines(), 1) if line.strip()]
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Add one line.
+
+        Raises:
+            UserError: The disk is full, or the file cannot be written.
+        """
+        line = self._encoded(row)
+        with self._lock:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with self.path.open("a+b") as file:
+                    self._drop_torn_line(file)
+                    file.write(line)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                self._whole = False  # half of the line may be there
+                raise UserError(
+                    f"{self.path} cannot be written: {error.strerror}; what was saved before is kept, "
+                    "make room and run the same command again"
+                ) from error
+
+    def _drop_torn_line(self, file: BinaryIO) -> None:
+        """Once, before the first line of this process: what a crash left behind the last whole line goes."""
+        if not self._whole:
+            file.seek(0)
+            file.truncate(self._whole_bytes(file.read()))
+            file.seek(0, os.SEEK_END)
+            self._whole = True
+
+    def _encoded(self, row: dict[str, Any]) -> bytes:
+        return json.dumps(row).encode() + b"\n"
+
+    def _whole_bytes(self, content: bytes) -> int:
+        """How much of the file was written whole."""
+        return content.rfind(b"\n") + 1
+
+    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise UserError(
+                f"{self.path}, line {number} is damaged: {error}; remove that line and run the same command again"
+            ) from error
+        if not isinstance(row, dict):
+            raise UserError(f"{self.path}, line {number} is no JSON object; remove that line")
+        return row
+
+
+class CompressedLines(JsonLines):
+    """The same, compressed: each line is a gzip member of its own, so any gzip tool reads the file.
+
+    A member that a crash has torn is passed over, and dropped before the first new one.
+    """
+
+    def read(self) -> list[dict[str, Any]]:
+        """All whole lines.
+
+        Raises:
+            UserError: A line is no JSON object.
+        """
+        if not self.path.exists():
+            return []
+        members = _members(self.path.read_bytes())
+        return [self._parse(number, text) for number, (_, text) in enumerate(members, 1)]
+
+    def _encoded(self, row: dict[str, Any]) -> bytes:
+        return gzip.compress(super()._encoded(row), mtime=0)
+
+    def _whole_bytes(self, content: bytes) -> int:
+        return max((end for end, _ in _members(content)), default=0)
+
+
+def _members(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where each whole gzip member ends, and what it holds."""
+    end = 0
+    while end < len(content):
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        try:
+            text = member.decompress(content[end:])
+        except zlib.error:
+            return
+        if not member.eof:
+            return
+        end = len(content) - len(member.unused_data)
+        yield end, text

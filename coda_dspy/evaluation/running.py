@@ -1,0 +1,243 @@
+"""Run a program over many questions: each finished question is saved at once, and a run goes on where it stopped.
+
+Not `dspy.Evaluate`: its 120 s rule starts slow questions again, and it keeps nothing before the end (DESIGN.md, 2, 10).
+"""
+
+import contextvars
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import dspy
+
+from coda_dspy.errors import CallFailed, UserError
+from coda_dspy.ledger import Ledger
+
+from .lines import JsonLines
+from .pool import Pool, PoolRecord
+from .result import Gradable, Result, fingerprint
+
+
+class Item(NamedTuple):
+    """One sample of one question."""
+
+    question: Any
+    sample: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.question.id, self.sample
+
+
+class Answered(NamedTuple):
+    """An item's result, and its record for the pool where one is kept."""
+
+    item: Item
+    result: Result
+    record: PoolRecord | None
+
+
+def new_session() -> str:
+    """A name for this process in result files: start time and process id."""
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+
+
+def evaluate(
+    program: dspy.Module,
+    questions: Sequence[Gradable],
+    *,
+    samples: int = 1,
+    store: JsonLines | None = None,
+    pool: Pool | None = None,
+    workers: int = 8,
+    session: str = "",
+    on_result: Callable[[Result], None] | None = None,
+    keep_going: Callable[[], bool] = lambda: True,
+) -> list[Result]:
+    """Answer and grade questions, side by side.
+
+    A question that is a step of a larger problem starts when the step before it is done, with that step's own answer.
+
+    Args:
+        program: Called with the arguments of each task; uses the engine of the context.
+        questions: What to answer. Those that `store` already holds are not answered again.
+        samples: How often to answer each question, on samples of its own each time.
+        store: Where each finished question goes at once.
+        pool: Where all its candidates go, graded, before that.
+        workers: Questions at the same time.
+        session: Name of this process, for the result lines.
+        on_result: Called for every question as it ends, from the calling thread.
+        keep_going: Asked before each question is started; once it says no, none is started any more.
+
+    Returns:
+        The results in the order of the questions, sample by sample; fewer only where `keep_going` said no.
+
+    Raises:
+        EngineError: The engine cannot be used at all. What was finished before is in `store`.
+        UserError: `store` holds answers of another program, engine or question; or the disk is full.
+    """
+    items = [Item(question, sample) for question in questions for sample in range(samples)]
+    queue = _Queue(items)
+    done: dict[tuple[str, int], Result] = {}
+    saved = {(row["id"], row["sample"]): row for row in _rows(store)}
+    for item in queue.saved(saved):
+        found = _checked(saved[item.key], item, program, store)
+        done[item.key] = found
+        queue.landed(item, found)
+        if on_result is not None:
+            on_result(found)
+
+    def finished(answered: Answered) -> None:
+        done[answered.item.key] = answered.result
+        if pool is not None and answered.record is not None:
+            pool.append(answered.record)
+        if store is not None:
+            store.append(asdict(answered.result))
+        queue.landed(answered.item, answered.result)
+        if on_result is not None:
+            on_result(answered.result)
+
+    _run_all(lambda item: _answer(program, item, session, pool is not None), queue, workers, finished, keep_going)
+    return [done[item.key] for item in items if item.key in done]
+
+
+class _Queue:
+    """What can be started: a step of a larger problem once the step before it has landed."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        keys = {item.key for item in items}
+        self._ready: deque[Item] = deque()
+        self._waiting: dict[tuple[str, int], Item] = {}
+        self._programs: dict[tuple[str, int], tuple[str, ...]] = {}
+        for item in items:
+            previous = (getattr(item.question, "previous", None) or "", item.sample)
+            if previous in keys:
+                self._waiting[previous] = item
+            else:
+                self._ready.append(item)
+
+    def saved(self, keys: Container[tuple[str, int]]) -> Iterator[Item]:
+        """The items that are saved already; call `landed` for each before the next one."""
+        unsaved: deque[Item] = deque()
+        while self._ready:
+            item = self._ready.popleft()
+            if item.key in keys:
+                yield item  # its successor now stands in front
+            else:
+                unsaved.append(item)
+        self._ready = unsaved
+
+    def landed(self, item: Item, result: Result) -> None:
+        """An item is done; the step after it can start, on its answer."""
+        successor = self._waiting.pop(item.key, None)
+        if successor is None:
+            return
+        programs = (*self._programs.pop(item.key, ()), result.answer or "")
+        self._programs[successor.key] = programs
+        self._ready.appendleft(Item(successor.question.after(programs), successor.sample))
+
+    def next(self) -> Item | None:
+        return self._ready.popleft() if self._ready else None
+
+
+def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answered:
+    """Answer and grade one item; a failure of that question alone is part of its result.
+
+    Raises:
+        UserError: The engine cannot be used at all, or the machine lacks something that every question needs.
+    """
+    question = item.question
+    known = {"id": question.id, "gold": _gold(question), "session": session, "sample": item.sample}
+    known["asked"] = fingerprint(question, program)
+    started = time.monotonic()
+    try:
+        with dspy.context(**_resampled(program, item.sample)):
+            prediction = program(**question.task.arguments())
+    except CallFailed as error:
+        return Answered(item, Result(correct=question.grade(None), error=str(error), **known), None)
+    seconds = round(time.monotonic() - started, 3)
+    record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds) if keep else None
+    ledger: Ledger = prediction.ledger
+    result = Result(
+        answer=prediction.answer,
+        correct=question.grade(prediction.answer),
+        solution="" if getattr(question, "private", False) else prediction.solution,
+        path=prediction.path,
+        tokens=ledger.tokens(),
+        known_tokens=ledger.known_tokens(),
+        billed_tokens=ledger.tokens(billed=True),
+        calls=ledger.calls(),
+        billed_calls=ledger.calls(billed=True),
+        seconds=seconds,
+        stages=ledger.by_stage(),
+        votes=prediction.votes,
+        failures=prediction.failures,
+        recalled=record.recalled if record is not None else None,
+        hit_rate=record.hit_rate if record is not None else None,
+        **known,
+    )
+    return Answered(item, result, record)
+
+
+def _gold(question: Gradable) -> str | None:
+    return None if getattr(question, "private", False) else question.answer or None
+
+
+def _resampled(program: dspy.Module, sample: int) -> dict[str, Any]:
+    """The engine on another rollout for every sample but the first."""
+    lm = dspy.settings.lm or getattr(program, "lm", None)
+    if not sample or lm is None:
+        return {}
+    return {"lm": lm.copy(rollout_id=(lm.kwargs.get("rollout_id") or 0) + sample)}
+
+
+def _rows(store: JsonLines | None) -> list[dict[str, Any]]:
+    rows = store.read() if store is not None else []
+    if any("id" not in row or "sample" not in row for row in rows):
+        assert store is not None
+        raise UserError(f"{store.path} holds something else than results; give another file")
+    return rows
+
+
+def _checked(row: dict[str, Any], item: Item, program: dspy.Module, store: JsonLines | None) -> Result:
+    """A saved result, if it is of this very program; graded again, for the right answer may have been corrected."""
+    path = store.path if store is not None else ""
+    try:
+        found = Result(**row)
+    except TypeError as error:
+        raise UserError(f"{path} holds something else than results; give another file") from error
+    if found.asked != fingerprint(item.question, program):
+        raise UserError(
+            f"{path} holds an answer to {found.id!r} of another question, engine, profile or budget; "
+            "give another file, or remove this one"
+        )
+    return replace(found, gold=_gold(item.question), correct=item.question.grade(found.answer))
+
+
+def _run_all(
+    run: Callable[[Item], Answered],
+    queue: _Queue,
+    workers: int,
+    finished: Callable[[Answered], None],
+    keep_going: Callable[[], bool],
+) -> None:
+    """Keep `workers` items in flight; results are handled here, one at a time, in the order in which they end."""
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="coda-question")
+    flying: set[Future[Answered]] = set()
+    try:
+        while True:
+            while len(flying) < workers and keep_going() and (item := queue.next()) is not None:
+                flying.add(pool.submit(contextvars.copy_context().run, run, item))
+            if not flying:
+                return
+            landed, flying = wait(flying, return_when=FIRST_COMPLETED)
+            # What landed together is saved together, also where one of them ends the run.
+            for future in sorted(landed, key=lambda future: future.exception() is not None):
+                finished(future.result())
+    finally:
+        # After Ctrl-C, a full disk or a dead engine nothing new starts; calls in flight end in their own time.
+        pool.shutdown(wait=False, cancel_futures=True)
