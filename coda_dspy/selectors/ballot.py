@@ -1,0 +1,68 @@
+"""What a selector is asked, what it says, and how that becomes a choice."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from coda_dspy.candidate import Candidate
+from coda_dspy.voting import AnswerClass, plurality
+
+
+class Ballot(NamedTuple):
+    """Candidates, and the classes of those that mean the same.
+
+    Selectors choose among classes and see one representative each, so their cost grows with the classes.
+
+    Args:
+        candidates: In the order of their votes.
+        classes: In the order of their first vote; at least one.
+    """
+
+    candidates: Sequence[Candidate]
+    classes: Sequence[AnswerClass]
+
+    def text(self, index: int) -> str:
+        """The text of a class's representative: its first member."""
+        return self.candidates[self.classes[index].members[0]].text
+
+
+class Scores(NamedTuple):
+    """What a selector says.
+
+    Args:
+        values: One number a class; the highest wins.
+        trace: DSPy trace entries of its calls.
+    """
+
+    values: Sequence[float]
+    trace: tuple[object, ...] = ()
+
+
+class Selector(Protocol):
+    """Rates the classes of a ballot. May ask the engine, within the question that is open."""
+
+    def __call__(self, ballot: Ballot) -> Scores: ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was decided.
+
+    Args:
+        candidate: The chosen candidate: the first member of the chosen class.
+        classes: All classes, in the order of their first vote.
+        trace: DSPy trace entries of the selector's calls.
+    """
+
+    candidate: Candidate
+    classes: tuple[AnswerClass, ...]
+    trace: tuple[object, ...] = ()
+
+
+def decide(ballot: Ballot, scores: Scores) -> Verdict:
+    """The class with the best score. Ties go by votes, and then by the earlier first vote."""
+    best = max(scores.values)
+    finalists = [c for c, score in zip(ballot.classes, scores.values, strict=True) if score == best]
+    chosen = plurality(finalists)
+    assert chosen is not None  # there is at least one class
+    return Verdict(ballot.candidates[chosen.members[0]], tuple(ballot.classes), scores.trace)
