@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import dspy
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -40,8 +40,11 @@ CODED_ONCE: dict[str, Any] = {
     "num_attempts_coding": 1,
     "temperature": {"code": 0.0},
 }
-ALGORITHMS = ("adaptive", "coda", "direct", "code")
-Algorithm = Literal["adaptive", "coda", "direct", "code"]
+# Direct attempts and their vote, nothing else.
+VOTED: dict[str, Any] = {"num_attempts_coding": 0, "num_attempts_coda": 0, "stop_on_agreement": False}
+_CHANGES = {"direct": ASKED_ONCE, "code": CODED_ONCE, "self-consistency": VOTED}
+Algorithm = Literal["adaptive", "coda", "direct", "code", "self-consistency"]
+ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 
 
 class Prompt(BaseModel):
@@ -60,7 +63,7 @@ class Profile(BaseModel):
         format: Always `coda-dspy-profile`.
         version: Version of the file's layout.
         engine: The engine's name, without address or key.
-        algorithm: `adaptive`, `coda`, `direct` or `code`.
+        algorithm: one of `ALGORITHMS`.
         adapter: `plain` or `sections`.
         decoding: Sampling settings that `connect` is given.
         budget: The fields of `Budget`.
@@ -140,7 +143,7 @@ class Profile(BaseModel):
 
         Args:
             lm: The engine; by default the one of `dspy.settings`.
-            algorithm: `adaptive`, `coda`, `direct` or `code`; by default the profile's own.
+            algorithm: one of `ALGORITHMS`; by default the profile's own.
         """
         return with_algorithm(self.adaptive(lm), algorithm or self.algorithm)
 
@@ -201,7 +204,8 @@ def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
     """The program that runs one of the algorithms with the prompts and the budget of an `AdaptiveCoda`.
 
     `direct` is the engine asked once, greedily: the path that easy questions take. `code` is one greedy program for a
-    maths problem, run once. Both change the program's budget.
+    maths problem, run once. `self-consistency` is the vote of `num_attempts_baseline` direct attempts. These three
+    change the program's budget.
 
     Raises:
         UserError: There is no algorithm of that name.
@@ -212,9 +216,8 @@ def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
         coda: Coda = program.coda
         coda.adapter, coda.lm = program.adapter, program.lm
         return coda
-    if algorithm in ("direct", "code"):
-        once = ASKED_ONCE if algorithm == "direct" else CODED_ONCE
-        program.budget.load_state(program.budget.replace(**once).dump_state())
+    if algorithm in _CHANGES:
+        program.budget.load_state(program.budget.replace(**_CHANGES[algorithm]).dump_state())
         return program
     raise UserError(f"algorithm {algorithm!r} does not exist; choose one of: {', '.join(ALGORITHMS)}")
 

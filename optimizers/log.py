@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coda_dspy.evaluation import Result
+from coda_dspy.evaluation import Result, columns_of, summarize
 from coda_dspy.evaluation.statistics import accuracy
 from coda_dspy.tracking import Tracker
 
 from .budgets import point_name
 from .paths import PathComparison
 from .prompts import NAME as OPTIMIZER
-from .report import TuneReport, columns_of, metrics_of
+from .report import TuneReport
 
 
 class TuneLog:
@@ -39,7 +39,7 @@ class TuneLog:
             return
         child = self._tracker.child(f"prompts {algorithm}")
         child.params({"optimizer": OPTIMIZER, "max_demos": max_demos})
-        child.metrics({"accuracy_as_written": accuracy(before).value, **metrics_of(after)})
+        child.metrics({"accuracy_as_written": accuracy(before).value, **summarize(after).metrics()})
         child.end()
 
     def paths(self, compared: PathComparison) -> None:
@@ -60,7 +60,7 @@ class TuneLog:
             return
         child = self._tracker.child(f"budget {point_name(point)}")
         child.params(point)
-        child.metrics(metrics_of(results))
+        child.metrics(summarize(results).metrics())
         child.table(columns_of(results), "questions.json")
         child.end()
 
@@ -70,7 +70,9 @@ class TuneLog:
             return
         for row in report.rows:
             name = row.name.split()[0]
-            self._tracker.metrics({f"test.{name}.{key}": value for key, value in metrics_of(row.results).items()})
+            self._tracker.metrics(
+                {f"test.{name}.{key}": value for key, value in summarize(row.results).metrics().items()}
+            )
             self._tracker.table(columns_of(row.results), f"test-{name}.json")
         self._tracker.metrics({"test.gain": report.difference.value})
         self._tracker.artifact(profile)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from coda_dspy.evaluation import Result
-from coda_dspy.evaluation.statistics import Difference, accuracy, mean_seconds, mean_tokens
+from coda_dspy.evaluation.statistics import Difference, accuracy, mean_tokens
 from coda_dspy.profile import Profile
 
 from .budgets import Trial, point_name
@@ -53,34 +53,3 @@ def scores_of(
             "difference": difference._asdict(),
         },
     }
-
-
-def metrics_of(results: Sequence[Result]) -> dict[str, float | None]:
-    score = accuracy(results)
-    unanswered = sum(result.answer is None for result in results) / len(results)
-    return {
-        "accuracy": score.value,
-        "accuracy_low": score.low,
-        "accuracy_high": score.high,
-        "questions": len(results),
-        "tokens": mean_tokens(results),
-        "seconds": mean_seconds(results),
-        "unanswered": unanswered,
-        **_failure_rates(results),
-    }
-
-
-def _failure_rates(results: Sequence[Result]) -> dict[str, float]:
-    """Cut and failed calls by stage, as a share of the stage's calls."""
-    rates = {}
-    for stage in sorted({stage for result in results for stage in result.stages}):
-        rows = [result.stages[stage] for result in results if stage in result.stages]
-        calls = sum(row["calls"] for row in rows)
-        rates[f"cut.{stage}"] = sum(row["cut"] for row in rows) / calls
-        rates[f"failed.{stage}"] = sum(row["failed"] for row in rows) / calls
-    return rates
-
-
-def columns_of(results: Sequence[Result]) -> dict[str, list[Any]]:
-    names = ("id", "answer", "gold", "correct", "path", "calls", "tokens", "billed_tokens", "seconds", "error")
-    return {name: [getattr(result, name) for result in results] for name in names}

@@ -11,6 +11,7 @@ from coda_dspy.errors import UserError
 
 _COMMANDS = {
     "solve": "Answer one question, or a file of them.",
+    "evaluate": "Measure a program on questions, or compare two measurements.",
     "tune": "Compile prompts and search the budget for an engine.",
     "engines": "List the local engines, and fetch their weights.",
     "doctor": "Say what this machine has: sandbox, engines, versions.",

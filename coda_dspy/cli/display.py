@@ -1,4 +1,4 @@
-"""What people see: tables, bars, and a tune's progress. Model output never reaches the terminal raw."""
+"""What people see: tables, bars, and a run's progress. Model output never reaches the terminal raw."""
 
 import logging
 import os
@@ -101,17 +101,18 @@ def download_bar() -> Iterator[Callable[[int, int, str], None]]:
             bar.stop()
 
 
-class TuneDisplay:
-    """Progress of a tune: phase, questions, tokens, tokens a second, best so far, time left.
+class RunDisplay:
+    """Progress of a run: phase, questions, tokens, tokens a second, best so far, time left.
 
     Args:
         questions: Questions of all phases together.
-        minutes: Time limit of the tune, if it has one.
-        started: `time.monotonic()` of its start.
+        minutes: Time limit of the run, if it has one.
+        started: `time.monotonic()` of its start; by default now.
     """
 
-    def __init__(self, questions: int, minutes: float | None, started: float) -> None:
-        self.planned, self.minutes, self.started = questions, minutes, started
+    def __init__(self, questions: int, minutes: float | None = None, started: float | None = None) -> None:
+        self.planned, self.minutes = questions, minutes
+        self.started = time.monotonic() if started is None else started
         self.begun = time.monotonic()
         self.done = self.tokens = 0
         self.name, self.phase_total, self.phase_done = "starting", 0, 0
@@ -119,7 +120,7 @@ class TuneDisplay:
         self._live: Live | None = None
         self._ended = threading.Event()
 
-    def __enter__(self) -> "TuneDisplay":
+    def __enter__(self) -> "RunDisplay":
         if err_console.is_terminal:
             self._live = Live(get_renderable=self.render, console=err_console, refresh_per_second=2, transient=True)
             self._live.start()

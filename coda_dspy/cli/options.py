@@ -46,6 +46,24 @@ def budget_option(command: F) -> F:
     return option(command)
 
 
+def program_options(command: F) -> F:
+    """Which program: engine, profile, algorithm, budget, and where model-written code runs."""
+    for option in reversed(
+        (
+            click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile; it names its engine."),
+            click.option("--algorithm", help="adaptive (default), coda, direct, code or self-consistency."),
+            click.option(
+                "--adapter", type=click.Choice(["plain", "sections"]), help="How prompts are written. Default: plain."
+            ),
+            budget_option,
+            click.option("--preset", help="Budget to start from: quick, paper-qwen3, paper-gpt-oss or max."),
+            click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run."),
+        )
+    ):
+        command = option(command)
+    return engine_options(command)
+
+
 class EngineChoice(NamedTuple):
     """The engine options as they were given."""
 
@@ -96,3 +114,35 @@ def slug(engine: str) -> str:
     """A file name for an engine: `local/qwen2.5-coder-0.5b` gives `qwen2.5-coder-0.5b`."""
     last = engine.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf")
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-") or "engine"
+
+
+def program_of(options: dict[str, Any]) -> Any:
+    """The program that the options describe, with its engine."""
+    from coda_dspy.budget import Budget, parse_fields
+    from coda_dspy.conductor import AdaptiveCoda
+    from coda_dspy.profile import Profile, with_algorithm
+
+    choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
+    changes = parse_fields(options["budget"])
+    algorithm = options["algorithm"]
+    if options["profile"] is not None:
+        if options["preset"] is not None:
+            raise UserError("a profile brings its own budget; change it with --budget FIELD=VALUE instead of --preset")
+        profile = Profile.read(options["profile"])
+        program = profile.adaptive(choice.connect(profile.engine, profile.decoding))
+        algorithm = algorithm or profile.algorithm
+    else:
+        budget = Budget.preset(options["preset"]) if options["preset"] else Budget()
+        budget.replace(**changes)  # bad fields are told before weights are fetched
+        program = AdaptiveCoda(budget, lm=choice.connect())
+    program.adapter = options["adapter"] or program.adapter
+    chosen = with_algorithm(program, algorithm or "adaptive")
+    chosen.budget.load_state(chosen.budget.replace(**changes).dump_state())
+    return chosen
+
+
+def select_sandbox(kind: str) -> None:
+    """Have model-written programs run there."""
+    from coda_dspy.programs import choose_sandbox
+
+    choose_sandbox(kind)

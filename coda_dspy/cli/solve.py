@@ -11,19 +11,14 @@ import click
 from rich.text import Text
 
 from coda_dspy.cli.display import console, count, err_console, quiet_libraries, safe, stage_table
-from coda_dspy.cli.options import EngineChoice, budget_option, engine_options
+from coda_dspy.cli.options import program_of, program_options, select_sandbox
 from coda_dspy.errors import UserError
 from coda_dspy.task import KINDS
 
 
 @click.command()
 @click.argument("question", required=False)
-@engine_options
-@click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile; it names its engine.")
-@click.option("--algorithm", type=click.Choice(["adaptive", "coda", "direct", "code"]), help="Default: adaptive.")
-@click.option("--adapter", type=click.Choice(["plain", "sections"]), help="How prompts are written. Default: plain.")
-@budget_option
-@click.option("--preset", help="Budget to start from: quick, paper-qwen3, paper-gpt-oss or max.")
+@program_options
 @click.option(
     "--kind",
     type=click.Choice(KINDS),
@@ -32,7 +27,6 @@ from coda_dspy.task import KINDS
 @click.option("--choice", "choices", multiple=True, help="An option of a multiple-choice question; repeatable.")
 @click.option("--tests", type=click.Path(dir_okay=False), help="JSON of public tests of a code task.")
 @click.option("--entry-point", metavar="NAME", help="The function that a code task asks for.")
-@click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run.")
 @click.option("--input", "source", type=click.Path(dir_okay=False), help="JSON Lines of questions; - reads stdin.")
 @click.option("--output", type=click.Path(dir_okay=False), help="JSON Lines of answers; needed with --input.")
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
@@ -46,7 +40,7 @@ def solve(question: str | None, **options: Any) -> None:
     With --input, each answer is saved as it comes, and the same command goes on where it stopped.
     """
     quiet_libraries()
-    _choose_sandbox(options["sandbox"])
+    select_sandbox(options["sandbox"])
     if options["source"] is None:
         _refuse(options, ("output",), "--{} is for --input FILE; a single answer is printed")
         _solve_one(question if question not in (None, "-") else _from_stdin(), options)
@@ -74,31 +68,6 @@ def _from_stdin() -> str:
     return sys.stdin.read()
 
 
-def _program(options: dict[str, Any]) -> Any:
-    """The program that the options describe, with its engine."""
-    from coda_dspy.budget import Budget, parse_fields
-    from coda_dspy.conductor import AdaptiveCoda
-    from coda_dspy.profile import Profile, with_algorithm
-
-    choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
-    changes = parse_fields(options["budget"])
-    algorithm = options["algorithm"]
-    if options["profile"] is not None:
-        if options["preset"] is not None:
-            raise UserError("a profile brings its own budget; change it with --budget FIELD=VALUE instead of --preset")
-        profile = Profile.read(options["profile"])
-        program = profile.adaptive(choice.connect(profile.engine, profile.decoding))
-        algorithm = algorithm or profile.algorithm
-    else:
-        budget = Budget.preset(options["preset"]) if options["preset"] else Budget()
-        budget.replace(**changes)  # bad fields are told before weights are fetched
-        program = AdaptiveCoda(budget, lm=choice.connect())
-    program.adapter = options["adapter"] or program.adapter
-    chosen = with_algorithm(program, algorithm or "adaptive")
-    chosen.budget.load_state(chosen.budget.replace(**changes).dump_state())
-    return chosen
-
-
 def _solve_one(question: str, options: dict[str, Any]) -> None:
     from coda_dspy.task import Task
 
@@ -107,7 +76,7 @@ def _solve_one(question: str, options: dict[str, Any]) -> None:
     text = _file_or_text(question) if kind == "code" else question
     task = Task.of(text, kind, options["choices"] or None, tests, options["entry_point"])
     stages = _stages(options["show"])
-    program = _program(options)
+    program = program_of(options)
     started = time.monotonic()
     prediction = program(**task.arguments())
     seconds = time.monotonic() - started
@@ -123,12 +92,6 @@ def _kind(options: dict[str, Any]) -> str:
     if options["tests"] or options["entry_point"]:
         return str(options["kind"] or "code")
     return str(options["kind"] or ("choice" if options["choices"] else "math"))
-
-
-def _choose_sandbox(kind: str) -> None:
-    from coda_dspy.programs import choose_sandbox
-
-    choose_sandbox(kind)
 
 
 def _file_or_text(question: str) -> str:
@@ -224,7 +187,7 @@ def _solve_file(options: dict[str, Any]) -> None:
     if Path(options["output"]).resolve() == Path(options["source"]).resolve():
         raise UserError("--output is the same file as --input; give another one")
     questions = _read(options["source"])
-    program = _program(options)
+    program = program_of(options)
     session = new_session()
     seen: list[Any] = []
 

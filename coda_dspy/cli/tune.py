@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import TuneDisplay, console, count, err_console, quiet_libraries, table
+from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, table
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, slug
 from coda_dspy.errors import UserError
 
@@ -96,7 +96,7 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
     status = "FAILED"
     try:
         lm = choice.connect()
-        with TuneDisplay(plan.questions(), plan.minutes, started) as display:
+        with RunDisplay(plan.questions(), plan.minutes, started) as display:
             report = run_tune(
                 lm,
                 questions,

@@ -3,8 +3,10 @@
 from .folder import RunFolder, locked, own_cache
 from .lines import CompressedLines, JsonLines
 from .pool import Pool, PoolRecord
+from .recorded import Stop, evaluate_in, results_in
 from .result import Gradable, Result, fingerprint, settings_of
 from .running import evaluate, new_session
+from .summary import Summary, columns_of, summarize
 
 __all__ = [
     "CompressedLines",
@@ -14,10 +16,16 @@ __all__ = [
     "PoolRecord",
     "Result",
     "RunFolder",
+    "Stop",
+    "Summary",
+    "columns_of",
     "evaluate",
+    "evaluate_in",
     "fingerprint",
     "locked",
     "new_session",
     "own_cache",
+    "results_in",
     "settings_of",
+    "summarize",
 ]

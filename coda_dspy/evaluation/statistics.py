@@ -1,14 +1,23 @@
-"""Accuracies and differences with their intervals; the arithmetic is scipy's."""
+"""Accuracies and differences with their intervals; the arithmetic is scipy's.
 
-from collections.abc import Sequence
-from math import sqrt
-from typing import NamedTuple
+The unit is the question: several samples of one question are averaged first, for they are not independent.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from math import comb, sqrt
+from typing import Any, NamedTuple
 
 from .result import Result
 
+RESAMPLES = 9_999
+
 
 class Accuracy(NamedTuple):
-    """Share of right answers with its 95 % Wilson interval, over `n` questions."""
+    """Share of right answers with its 95 % interval, over `n` questions.
+
+    One sample a question: Wilson's interval. Several: a bootstrap over questions.
+    """
 
     value: float
     low: float
@@ -23,13 +32,12 @@ class Accuracy(NamedTuple):
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] (n = {self.n})"
 
 
-def accuracy(results: Sequence[Result]) -> Accuracy:
-    """Accuracy over at least one result, one sample a question."""
-    from scipy.stats import binomtest
+class Estimate(NamedTuple):
+    """A figure with the ends of its 95 % interval."""
 
-    right = sum(bool(result.correct) for result in results)
-    interval = binomtest(right, len(results)).proportion_ci(method="wilson")
-    return Accuracy(right / len(results), float(interval.low), float(interval.high), len(results))
+    value: float
+    low: float
+    high: float
 
 
 class Difference(NamedTuple):
@@ -39,7 +47,7 @@ class Difference(NamedTuple):
         value: Second minus first.
         low: Lower end of the 95 % bootstrap interval over questions, as `high` is the upper end.
         high: See `low`.
-        p_value: Of the exact sign test on the questions that only one of the two got right (McNemar).
+        p_value: Of the exact sign test on the questions on which the two differ (McNemar's, for one sample each).
         n: Questions that both answered.
     """
 
@@ -58,22 +66,133 @@ class Difference(NamedTuple):
         return f"{self.value:+.1%} {interval} (n = {self.n}, paired, p = {self.p_value:.2g})"
 
 
-def paired_difference(first: Sequence[Result], second: Sequence[Result], seed: int = 0) -> Difference:
-    """Accuracy of `second` minus that of `first`, on the questions that both hold; there has to be at least one."""
-    import numpy as np
-    from scipy.stats import binomtest, bootstrap
+def by_question(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The graded results of each question, in the order in which the questions come first."""
+    found: defaultdict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if result.correct is not None:
+            found[result.id].append(result)
+    return dict(found)
 
-    before = {result.id: bool(result.correct) for result in first}
-    gains = np.array([int(bool(r.correct)) - int(before[r.id]) for r in second if r.id in before], dtype=float)
-    value = float(gains.mean())
-    # Where all gains are the same, every resample is too; the rule of three says what n of them leave possible.
-    low, high = max(value - 3 / len(gains), -1.0), min(value + 3 / len(gains), 1.0)
-    if np.ptp(gains) > 0:
-        interval = bootstrap((gains,), np.mean, method="percentile", random_state=seed).confidence_interval
-        low, high = float(interval.low), float(interval.high)
-    won, decided = int((gains > 0).sum()), int((gains != 0).sum())
+
+def accuracy(results: Sequence[Result]) -> Accuracy:
+    """Accuracy over at least one graded result; results that nobody can grade do not count."""
+    grouped = list(by_question(results).values())
+    means = [sum(bool(r.correct) for r in group) / len(group) for group in grouped]
+    if all(len(group) == 1 for group in grouped):
+        from scipy.stats import binomtest
+
+        interval = binomtest(int(sum(means)), len(means)).proportion_ci(method="wilson")
+        return Accuracy(sum(means) / len(means), float(interval.low), float(interval.high), len(means))
+    return Accuracy(*_within(mean_of(means), 0.0, 1.0), len(means))
+
+
+def pass_at(results: Sequence[Result], k: int) -> Estimate | None:
+    """pass@k: whether any of k samples is right, by the unbiased estimator 1 - C(n-c, k) / C(n, k).
+
+    `None` where a question has fewer than k samples.
+    """
+    groups = list(by_question(results).values())
+    if not groups or any(len(group) < k for group in groups):
+        return None
+    values = []
+    for group in groups:
+        wrong = sum(not result.correct for result in group)
+        values.append(1 - comb(wrong, k) / comb(len(group), k))
+    return _within(mean_of(values), 0.0, 1.0)
+
+
+def recall(results: Sequence[Result]) -> Estimate | None:
+    """recall@N: share of questions one of whose candidates is right; `None` where candidates were not graded."""
+    return _mean_by_question(results, lambda result: result.recalled)
+
+
+def hit_rate(results: Sequence[Result]) -> Estimate | None:
+    """Accuracy of one candidate drawn by chance; `None` where candidates were not graded."""
+    return _mean_by_question(results, lambda result: result.hit_rate)
+
+
+def _mean_by_question(results: Sequence[Result], figure: Callable[[Result], float | None]) -> Estimate | None:
+    means = []
+    for group in by_question(results).values():
+        values = [figure(result) for result in group]
+        known = [float(value) for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        means.append(sum(known) / len(known))
+    return _within(mean_of(means), 0.0, 1.0) if means else None
+
+
+def paired_difference(first: Sequence[Result], second: Sequence[Result]) -> Difference:
+    """Accuracy of `second` minus that of `first`, on the questions that both hold; there has to be at least one."""
+    from scipy.stats import binomtest
+
+    before, after = by_question(first), by_question(second)
+    gains = [_mean(after[name]) - _mean(before[name]) for name in before if name in after]
+    value, low, high = _within(mean_of(gains), -1.0, 1.0)
+    won, decided = sum(gain > 0 for gain in gains), sum(gain != 0 for gain in gains)
     p_value = float(binomtest(won, decided).pvalue) if decided else 1.0
     return Difference(value, low, high, p_value, len(gains))
+
+
+def _mean(group: Sequence[Result]) -> float:
+    return sum(bool(result.correct) for result in group) / len(group)
+
+
+def mean_of(values: Sequence[float]) -> Estimate:
+    """A mean with its bootstrap interval.
+
+    Where all values are the same, every resample is too; the rule of three says what n of them leave possible.
+    """
+    import numpy as np
+
+    array = np.asarray(values, dtype=float)
+    if np.ptp(array) == 0:
+        return Estimate(float(array[0]), float(array[0]) - 3 / len(array), float(array[0]) + 3 / len(array))
+    return Estimate(float(array.mean()), *_bootstrapped((array,), np.mean))
+
+
+def gap_closure(selected: Sequence[float], chance: Sequence[float], found: Sequence[float]) -> Estimate | None:
+    """(selected - chance) / (found - chance): what a selector makes of what there is to choose, 0 to 1 (or less).
+
+    Args:
+        selected: Accuracy of the selected answer, a question each.
+        chance: Accuracy of a candidate drawn by chance, of the same questions.
+        found: Whether any candidate is right.
+
+    Returns:
+        With a bootstrap interval over questions; `None` where there is no gap to close.
+    """
+    import numpy as np
+
+    arrays = tuple(np.asarray(values, dtype=float) for values in (selected, chance, found))
+
+    def closure(s: Any, c: Any, f: Any, axis: int = -1) -> Any:
+        gap = f.mean(axis=axis) - c.mean(axis=axis)
+        return np.where(gap > 0, (s.mean(axis=axis) - c.mean(axis=axis)) / np.where(gap > 0, gap, 1.0), np.nan)
+
+    value = float(closure(arrays[0], arrays[1], arrays[2]))
+    if np.isnan(value):
+        return None
+    if len(arrays[0]) < 2:
+        return Estimate(value, value, value)
+    return Estimate(value, *_bootstrapped(arrays, closure))
+
+
+def _bootstrapped(arrays: tuple[Any, ...], statistic: Callable[..., Any]) -> tuple[float, float]:
+    """Ends of the 95 % percentile interval over questions; resamples without a value are left out."""
+    import numpy as np
+    from scipy.stats import bootstrap
+
+    found = bootstrap(
+        arrays, statistic, paired=True, vectorized=True, method="percentile", n_resamples=RESAMPLES, random_state=0
+    )
+    low, high = np.nanpercentile(found.bootstrap_distribution, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def _within(estimate: Estimate, least: float, most: float) -> Estimate:
+    return Estimate(estimate.value, max(estimate.low, least), min(estimate.high, most))
 
 
 def mean_tokens(results: Sequence[Result]) -> float | None:

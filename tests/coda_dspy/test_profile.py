@@ -125,5 +125,5 @@ def test_each_algorithm_runs_with_the_profiles_prompts(path: Path) -> None:
 
 
 def test_an_unknown_algorithm_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match="choose one of: adaptive, coda, direct, code"):
+    with pytest.raises(UserError, match="choose one of: adaptive, coda, direct, code, self-consistency"):
         with_algorithm(AdaptiveCoda(), "magic")

@@ -44,7 +44,7 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
     trial = next(run for run in children if run.info.run_name == "budget baseline1")
     assert trial.data.metrics["accuracy"] == 1.0
     assert trial.data.metrics["tokens"] > 0
-    assert trial.data.metrics["cut.direct"] == 0.0
+    assert trial.data.metrics["cut_rate.direct"] == 0.0
     assert parents[0].data.metrics["test.plain.accuracy"] == 1.0
     artifacts = {item.path for item in client.list_artifacts(parents[0].info.run_id)}
     assert {"profile.json", "test-plain.json", "test-tuned.json"} <= artifacts

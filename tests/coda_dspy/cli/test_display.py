@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coda_dspy.cli import display
-from coda_dspy.cli.display import TuneDisplay, count, safe
+from coda_dspy.cli.display import RunDisplay, count, safe
 from coda_dspy.evaluation import Result
 
 
@@ -32,7 +32,7 @@ def test_progress_is_written_every_few_seconds_also_while_nothing_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", 0.01)
-    with TuneDisplay(questions=20, minutes=None, started=time.monotonic()) as progress:
+    with RunDisplay(questions=20, minutes=None, started=time.monotonic()) as progress:
         progress.phase("search", 10)
         progress.result(Result("a", "1", billed_tokens=120))
         progress.best("baseline3: 60%")

@@ -1,0 +1,189 @@
+"""`coda evaluate`: measure a program on questions, and compare two such runs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, stage_table, table
+from coda_dspy.cli.options import program_of, program_options, select_sandbox, slug
+from coda_dspy.errors import UserError
+
+STOPPED = 3  # exit code of a run that a limit has ended
+
+
+@click.command()
+@program_options
+@click.option("--data", help="A built-in set, a benchmark, or a JSON Lines file with answers.")
+@click.option("--limit", type=click.IntRange(1), help="Only so many questions: the first ones, or with --seed any.")
+@click.option("--seed", type=int, help="Shuffle the questions before --limit, the same way for the same seed.")
+@click.option("--samples", type=click.IntRange(1, 256), default=1, show_default=True, help="Answers to each question.")
+@click.option("--shard", metavar="I/N", help="Only the I-th of N parts of the questions, from 1.")
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder. Default: in runs/.")
+@click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
+@click.option("--max-tokens-total", type=click.IntRange(1), help="Start no question once so many tokens are billed.")
+@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Start no question after so many minutes.")
+@click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the run is tracked.")
+@click.option(
+    "--compare",
+    nargs=2,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR_A DIR_B",
+    help="Evaluate nothing: compare two finished runs on the questions that both answered.",
+)
+def evaluate(compare: tuple[Path, Path] | None, **options: Any) -> None:
+    """Answer every question of --data, grade it, and say what that is worth.
+
+    Each finished question is saved at once, with all its candidates. The same command goes on after a crash or Ctrl-C;
+    a run that a limit has ended exits with 3.
+    """
+    quiet_libraries()
+    if compare:
+        _compare(*compare)
+        return
+    if options["data"] is None:
+        raise UserError("no questions; give --data (math, choice, code, a benchmark, or a file), or --compare A B")
+    select_sandbox(options["sandbox"])
+    from coda_dspy.evaluation import Stop
+
+    stop = Stop(options["max_tokens_total"], options["deadline"])
+    questions = _questions(options)
+    results, folder = _evaluated(options, questions, stop)
+    print_summary(results)
+    console.print(Text(f"saved in {folder}"))
+    if stop.reached:
+        missing = len(questions) * options["samples"] - len(results)
+        err_console.print(Text(f"stopped: {stop.reached}; {missing} answers are missing, the same command goes on"))
+        sys.exit(STOPPED)
+
+
+def _questions(options: dict[str, Any]) -> list[Any]:
+    from coda_dspy.data import load, sample
+
+    questions = load(options["data"])
+    if options["seed"] is not None:
+        questions = sample(questions, options["seed"], options["limit"] or len(questions))
+    return _shard(questions[: options["limit"]], options["shard"])
+
+
+def _shard(questions: list[Any], shard: str | None) -> list[Any]:
+    if shard is None:
+        return questions
+    part, _, of = shard.partition("/")
+    if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
+        raise UserError(f"--shard {shard!r} is no part; write it as I/N, for example 1/4 to 4/4")
+    chosen = questions[int(part) - 1 :: int(of)]
+    if not chosen:
+        raise UserError(f"--shard {shard} holds no question: there are only {len(questions)}; use fewer shards")
+    return chosen
+
+
+def _evaluated(options: dict[str, Any], questions: list[Any], stop: Any) -> tuple[list[Any], Path]:
+    from coda_dspy.evaluation import evaluate_in, results_in
+    from coda_dspy.tracking import Tracker
+
+    program = program_of(options)
+    lm, program.lm = program.lm, None
+    described = _described(options, program)
+    folder = options["output"] or _folder(options, lm)
+    tracker = Tracker(options["mlflow_uri"], "coda-evaluate", f"evaluate {lm.model}", folder / "mlflow.json")
+    status = "FAILED"
+    try:
+        with RunDisplay(len(questions) * options["samples"], options["deadline"]) as display:
+            display.phase("evaluate", len(questions) * options["samples"])
+            results = evaluate_in(
+                folder,
+                program,
+                questions,
+                lm,
+                described,
+                samples=options["samples"],
+                workers=options["workers"],
+                stop=stop,
+                on_result=display.result,
+            )
+        status = "KILLED" if stop.reached else "FINISHED"
+        return results, folder
+    except KeyboardInterrupt:
+        status = "KILLED"
+        print_summary(results_in(folder))
+        raise
+    finally:
+        _track(tracker, described, folder, status)
+
+
+def _described(options: dict[str, Any], program: Any) -> dict[str, Any]:
+    from coda_dspy.data import fingerprint, load
+
+    data = {"name": Path(options["data"]).name, "hash": fingerprint(load(options["data"])), "shard": options["shard"]}
+    algorithm = options["algorithm"] or type(program).__name__
+    return {
+        "algorithm": algorithm,
+        "adapter": program.adapter,
+        "budget": program.budget.dump_state(),
+        "profile": Path(options["profile"]).name if options["profile"] else None,
+        "data": data | {"seed": options["seed"]},
+    }
+
+
+def _folder(options: dict[str, Any], lm: Any) -> Path:
+    parts = [slug(options["data"]), slug(lm.model.partition("@")[0]), options["algorithm"] or "adaptive"]
+    if options["shard"]:
+        parts.append(options["shard"].replace("/", "-of-"))
+    return Path("runs") / "-".join(["evaluate", *parts])
+
+
+def _track(tracker: Any, described: dict[str, Any], folder: Path, status: str) -> None:
+    from coda_dspy.evaluation import columns_of, results_in, summarize
+
+    flat = {f"{group}.{name}": value for group in ("budget", "data") for name, value in described[group].items()}
+    tracker.params({**flat, **{name: described[name] for name in ("algorithm", "adapter", "profile")}})
+    results = results_in(folder)
+    if results:
+        tracker.metrics(summarize(results).metrics())
+        tracker.table(columns_of(results), "questions.json")
+    tracker.close(status)
+
+
+def print_summary(results: list[Any]) -> None:
+    """The figures of a run, as far as it has come."""
+    from coda_dspy.evaluation import summarize
+
+    if not results:
+        console.print(Text("no question is finished yet"))
+        return
+    found = summarize(results)
+    rows = [["accuracy", str(found.accuracy) if found.accuracy else "unknown: no right answers are given"]]
+    rows += [[f"pass@{k}", _estimate(estimate)] for k, estimate in found.passes.items()]
+    rows += [["recall (any candidate right)", _estimate(found.recall)]]
+    rows += [["one candidate by chance", _estimate(found.hit_rate)]]
+    rows += [[name, f"{getattr(found, name):.1%}"] for name in ("unparsed", "truncated", "failed")]
+    rows += [["tokens each", f"{count(found.tokens)}, billed {count(found.billed_tokens)}"]]
+    rows += [["calls each", f"{found.calls:.1f}"], ["seconds each", f"{found.seconds:.1f}"]]
+    console.print(table("", ["", f"{found.results} answers"], rows))
+    console.print(stage_table({stage: dict(row) for stage, row in found.stages.items()}))
+
+
+def _estimate(found: Any) -> str:
+    return "unknown" if found is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
+
+
+def _compare(first: Path, second: Path) -> None:
+    from coda_dspy.evaluation import results_in
+    from coda_dspy.evaluation.statistics import accuracy, by_question, mean_tokens, paired_difference
+
+    runs = {folder: results_in(folder) for folder in (first, second)}
+    shared = set(by_question(runs[first])) & set(by_question(runs[second]))
+    if not shared:
+        raise UserError(f"{first} and {second} have no graded question in common; evaluate both on the same --data")
+    rows = []
+    for folder, results in runs.items():
+        kept = [result for result in results if result.id in shared]
+        rows.append([str(folder), str(accuracy(kept)), count(mean_tokens(kept))])
+    console.print(table("on the questions that both answered", ["run", "accuracy", "tokens each"], rows))
+    difference = paired_difference(runs[first], runs[second])
+    console.print(Text(f"second minus first: {difference}"))
+    if difference.within_noise:
+        console.print(Text("The difference is within noise: these questions are too few to tell the two apart."))
