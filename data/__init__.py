@@ -1,5 +1,30 @@
-"""Questions: the built-in sets, files in JSON Lines, and stable splits of both."""
+"""Questions: the built-in sets, the public benchmarks, files in JSON Lines, and stable splits of all of them."""
 
-from coda_dspy.data.questions import BUILTIN, Question, Split, builtin, fingerprint, load, read_questions, split
+from coda_dspy.data.benchmarks import BENCHMARKS, Benchmark, Loaded, problem_rate
+from coda_dspy.data.question import Question
+from coda_dspy.data.questions import (
+    BUILTIN,
+    Split,
+    builtin,
+    fingerprint,
+    load,
+    read_questions,
+    split,
+    write_questions,
+)
 
-__all__ = ["BUILTIN", "Question", "Split", "builtin", "fingerprint", "load", "read_questions", "split"]
+__all__ = [
+    "BENCHMARKS",
+    "BUILTIN",
+    "Benchmark",
+    "Loaded",
+    "Question",
+    "Split",
+    "builtin",
+    "fingerprint",
+    "load",
+    "problem_rate",
+    "read_questions",
+    "split",
+    "write_questions",
+]

@@ -1,75 +1,33 @@
-"""Questions with their answers: read from JSON Lines, split into parts, and fingerprinted.
+"""Questions with their answers: loaded by name or from JSON Lines, split into parts, and fingerprinted.
 
 Everything here is plain Python, so that the CLI can check a file of questions before any heavy library is loaded.
 """
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import blake2b, sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import coda_dspy.answers as answers
+from coda_dspy.data.benchmarks import BENCHMARKS
+from coda_dspy.data.question import Question
 from coda_dspy.errors import UserError
-from coda_dspy.programs import check
 from coda_dspy.programs.cases import Case
 from coda_dspy.task import KINDS, LETTERS, Task
 
 BUILTIN: tuple[str, ...] = ("choice", "code", "math")
 """Names of the sets that come with the project."""
 
-_FIELDS = ("id", "question", "answer", "kind", "choices", "meta", "entry_point", "prompt", "public_tests", "tests")
+_FIELDS = (
+    *("id", "question", "answer", "kind", "choices", "meta", "private", "previous"),
+    *("entry_point", "prompt", "public_tests", "tests"),
+)
 _BOM = b"\xef\xbb\xbf"
-
-
-@dataclass(frozen=True)
-class Question:
-    """One question of a data set.
-
-    Args:
-        id: Its name within the set.
-        question: The problem, in words.
-        answer: The right answer as text: a number, the letter of a choice, or words. Empty where it is not known.
-        kind: `math`, `choice`, `text` or `code`, as in `coda_dspy.task.Task`.
-        choices: For `choice` only: 2 to 10 options, without letters.
-        meta: Whatever else the file says of the question, such as its level and topic.
-        public_tests: For `code` only: tests that the conductor may run.
-        tests: For `code` only: hidden tests, which only score.
-        entry_point: For `code` only: the function that is asked for; `None` for a program on standard input.
-    """
-
-    id: str
-    question: str
-    answer: str
-    kind: str = "math"
-    choices: tuple[str, ...] | None = None
-    meta: dict[str, Any] = field(default_factory=dict, hash=False)
-    public_tests: tuple[Case, ...] = ()
-    tests: tuple[Case, ...] = ()
-    entry_point: str | None = None
-
-    @property
-    def task(self) -> Task:
-        """What the conductor is given: everything but the answer.
-
-        Raises:
-            UserError: The parts do not fit together (see `Task`); never for questions that `read_questions` returned.
-        """
-        return Task.of(self.question, self.kind, self.choices, self.public_tests, self.entry_point)
-
-    def grade(self, answer: str | None) -> bool | None:
-        """Whether an answer is right: a program by all tests, public and hidden; `None` where nobody knows."""
-        if self.kind == "code":
-            cases = [*self.public_tests, *self.tests]
-            if not cases:
-                return None  # no tests, no verdict
-            return answer is not None and all(o.passed for o in check(answer, cases, self.entry_point))
-        return answers.correct(self.task, answer, self.answer) if self.answer else None
 
 
 class Split(NamedTuple):
@@ -81,9 +39,10 @@ class Split(NamedTuple):
 
 
 def read_questions(path: str | Path, *, need_answers: bool = True) -> list[Question]:
-    """Read a file in JSON Lines: one object `{id, question, answer, kind, choices?, meta?}` a line, in UTF-8.
+    """Read a file in JSON Lines: one object `{id, question, answer, kind, choices?, meta?, …}` a line, in UTF-8.
 
-    Numbers as id, answer or choice become text. Fields of other names go to `meta`. Blank lines are skipped.
+    The README of this folder explains the fields. Numbers as id, answer or choice become text. Fields of other names
+    go to `meta`. Blank lines are skipped.
 
     Args:
         path: The file.
@@ -97,7 +56,7 @@ def read_questions(path: str | Path, *, need_answers: bool = True) -> list[Quest
     Raises:
         UserError: No such file, not readable, not UTF-8, no question in it; broken JSON or not an object; a field is
             missing, empty or of the wrong type; unknown kind, choices missing, a letter without a choice; an id used
-            twice. The message names the file and the line, and says what to do.
+            twice. The message names the file and the line and says what to do; it quotes nothing of a private question.
     """
     try:
         raw = Path(path).read_bytes()
@@ -125,26 +84,58 @@ def builtin(name: str) -> list[Question]:
 
 
 def load(name_or_path: str | Path, *, need_answers: bool = True) -> list[Question]:
-    """Return a built-in set by its name, or else the questions of a file.
+    """Return a built-in set or a public benchmark by its name, or else the questions of a file.
 
-    The name of a built-in set goes before a file of that name; write `./math` for the file.
+    A name goes before a file of that name; write `./math` for the file.
 
     Args:
-        name_or_path: One of `BUILTIN`, or a path.
+        name_or_path: One of `BUILTIN`; one of `BENCHMARKS`, which is fetched from the Hugging Face hub; `NAME=FILE`
+            with the official rows of a benchmark in a local file; or the path of a file in JSON Lines.
         need_answers: As for `read_questions`.
 
     Raises:
-        UserError: Neither a built-in set nor a file; or the file has a fault, see `read_questions`.
+        UserError: None of these; the file has a fault (see `read_questions`); or the benchmark cannot be fetched.
     """
     if name_or_path in BUILTIN:
         return builtin(str(name_or_path))
+    name, local, file = str(name_or_path).partition("=")
+    if name in BENCHMARKS:
+        benchmark = BENCHMARKS[name]
+        return list((benchmark.read(file) if local else benchmark.fetch()).questions)
     if not _exists(Path(name_or_path)):
-        known = ", ".join(BUILTIN)
         raise UserError(
-            f"{str(name_or_path)!r} is neither a built-in set nor a file; "
-            f"choose one of: {known}, or give the path of a JSON Lines file"
+            f"{str(name_or_path)!r} is neither a built-in set nor a file; choose one of: {', '.join(BUILTIN)}, "
+            f"a benchmark ({', '.join(BENCHMARKS)}), or give the path of a JSON Lines file"
         )
     return read_questions(name_or_path, need_answers=need_answers)
+
+
+def write_questions(path: str | Path, questions: Iterable[Question]) -> None:
+    """Write questions, private ones too, to a file in JSON Lines that `read_questions` reads.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    lines = [json.dumps(_record_of(question), ensure_ascii=False) + "\n" for question in questions]
+    try:
+        Path(path).write_text("".join(lines), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); give the path of a new file") from error
+
+
+def _record_of(question: Question) -> dict[str, Any]:
+    """A question as our schema has it, without what is empty."""
+    record: dict[str, Any] = {name: getattr(question, name) for name in ("id", "question", "answer", "kind")}
+    record |= {
+        "choices": question.choices,
+        "entry_point": question.entry_point,
+        "public_tests": [case.as_row() for case in question.public_tests],
+        "tests": [case.as_row() for case in question.tests],
+        "meta": question.meta,
+        "private": question.private,
+        "previous": question.previous,
+    }
+    return {name: value for name, value in record.items() if value or name == "answer"}
 
 
 def split(questions: Iterable[Question], seed: int, train: int, validation: int, test: int) -> Split:
@@ -202,7 +193,8 @@ def fingerprint(questions: Iterable[Question]) -> str:
 def _tests_of(question: Question) -> list[Any]:
     if question.kind != "code":
         return []
-    return [question.entry_point, [[c.input, c.output, c.form] for c in question.public_tests + question.tests]]
+    cases = question.public_tests + question.tests
+    return [question.entry_point, [[c.input, c.output, c.form] + ([c.before] if c.before else []) for c in cases]]
 
 
 def _exists(path: Path) -> bool:
@@ -242,12 +234,19 @@ def _parse(raw: bytes, name: str, need_answers: bool) -> list[Question]:
                     f"id {question.id!r} is already used in line {lines[question.id]}; make every id unique"
                 )
         except UserError as error:
-            raise UserError(f"{name}, line {number}: {error}") from error.__cause__
+            raise UserError(f"{name}, line {number}: {_told(error, line)}") from error.__cause__
         lines[question.id] = number
         found.append(question)
     if not found:
         raise UserError(f"{name}: holds no question; write one JSON object a line")
     return found
+
+
+def _told(error: UserError, line: bytes) -> str:
+    """The message; but those that quote what stands in the line must not quote a private question."""
+    if re.search(rb'"private"\s*:\s*true', line):
+        return "this private question has not the form that data/README.md gives; what it holds is not shown here"
+    return str(error)
 
 
 def _record(line: bytes) -> dict[str, Any]:
@@ -290,6 +289,8 @@ def _question(record: dict[str, Any], number: int, need_answers: bool) -> Questi
         kind=kind,
         choices=task.choices,
         meta=_meta(record),
+        private=_private(record),
+        previous=_previous(record),
     )
 
 
@@ -308,7 +309,20 @@ def _code_question(record: dict[str, Any], name: str, need_tests: bool) -> Quest
         public_tests=task.tests,
         tests=hidden,
         entry_point=task.entry_point,
+        private=_private(record),
+        previous=_previous(record),
     )
+
+
+def _private(record: dict[str, Any]) -> bool:
+    private = record.get("private", False)
+    if not isinstance(private, bool):
+        raise UserError(f"private is {_named(private)}; give true or false, or leave it out")
+    return private
+
+
+def _previous(record: dict[str, Any]) -> str | None:
+    return None if record.get("previous") is None else _as_text(record["previous"], "previous")
 
 
 def _statement(record: dict[str, Any]) -> str:

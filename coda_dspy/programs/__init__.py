@@ -1,7 +1,7 @@
 """Programs that a model wrote: found in its reply, run in the sandbox, checked on cases, compared by what they do."""
 
 from coda_dspy.programs.cases import Case, cases_in
-from coda_dspy.programs.checking import Outcome, behaviour, check, feedback_on, has_input
+from coda_dspy.programs.checking import Outcome, behaviour, check, feedback_on, has_input, passes
 from coda_dspy.programs.computing import Computed, compute
 from coda_dspy.programs.shared import choose_sandbox, shared_sandbox
 from coda_dspy.programs.source import program_in
@@ -17,6 +17,7 @@ __all__ = [
     "compute",
     "feedback_on",
     "has_input",
+    "passes",
     "program_in",
     "shared_sandbox",
 ]

@@ -9,6 +9,10 @@ from typing import Any, Literal
 
 from coda_dspy.errors import UserError
 
+SECONDS = 6.0
+"""How long a case may take where it does not say so itself: LiveCodeBench's limit."""
+MOST_SECONDS = 7200
+
 Form = Literal["stdin", "functional", "snippet"]
 FORMS = ("stdin", "functional", "snippet")
 
@@ -23,15 +27,21 @@ class Case:
         output: What has to come out: the text of standard output, or the JSON of the returned value; empty for
             `snippet`.
         form: `stdin`, `functional` or `snippet`.
+        before: Code that goes before the program when it is run on this case, such as the helpers that it may use.
+        seconds: How much CPU time the case may take.
     """
 
     input: str
     output: str = ""
     form: str = "stdin"
+    before: str = ""
+    seconds: float = SECONDS
 
     @classmethod
     def of(cls, row: Any, where: str = "a test") -> "Case":
-        """Read a case from JSON: an object of `input`, `output`, `testtype`, or a text, which is a snippet.
+        """Read a case from JSON: a text, which is a snippet, or an object of `input`, `output`, `testtype`.
+
+        The object may also hold `before` and `seconds`.
 
         Raises:
             UserError: It is neither, or its parts do not fit; the message says where.
@@ -43,14 +53,37 @@ class Case:
         form = row.get("testtype", "stdin")
         if form not in FORMS:
             raise UserError(f"{where} has testtype {form!r}; it has to be one of: {', '.join(FORMS)}")
-        case = cls(row["input"], row["output"], form)
+        case = cls(row["input"], row["output"], form, _before(row, where), _seconds(row, where))
         if form == "functional":
             _check_json(case, where)
         return case
 
+    def as_row(self) -> str | dict[str, Any]:
+        """The case as JSON, which `of` reads."""
+        if self == Case(self.input, form="snippet"):
+            return self.input
+        row: dict[str, Any] = {"input": self.input, "output": self.output, "testtype": self.form}
+        if self.before:
+            row["before"] = self.before
+        return row if self.seconds == SECONDS else row | {"seconds": self.seconds}
+
     def arguments(self) -> list[Any]:
         """The positional arguments of a `functional` case."""
         return [json.loads(line) for line in self.input.splitlines() if line.strip()]
+
+
+def _before(row: Mapping[str, Any], where: str) -> str:
+    before = row.get("before", "")
+    if not isinstance(before, str):
+        raise UserError(f"{where} has a before that is no text; give code or leave it out")
+    return before
+
+
+def _seconds(row: Mapping[str, Any], where: str) -> float:
+    seconds = row.get("seconds", SECONDS)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.05 <= seconds <= MOST_SECONDS:
+        raise UserError(f"{where} has seconds {seconds!r}; give a number from 0.05 to {MOST_SECONDS}")
+    return float(seconds)
 
 
 def _check_json(case: Case, where: str) -> None:

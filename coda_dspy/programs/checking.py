@@ -7,11 +7,14 @@ to cheat could find. Use inputs and outputs where programs may be hostile to the
 
 import ast
 import json
+import re
 import secrets
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from typing import NamedTuple
 
 from coda_dspy.errors import UserError
 from coda_dspy.programs.assertions import Equation, equations_in
@@ -19,7 +22,11 @@ from coda_dspy.programs.cases import Case
 from coda_dspy.programs.shared import shared_sandbox
 from coda_dspy.sandbox import ExecutionResult, Limits
 
-CASE_LIMITS = Limits(seconds=6.0)  # LiveCodeBench's limit a case
+# A case is timed on the CPU: on a busy machine the wall clock would fail programs that are fast enough. The wall limit
+# is for those that wait.
+_PATIENCE = 4
+_AT_ONCE = 8  # cases between two looks at whether the verdict is certain
+_FUTURE = re.compile(r"^from __future__ import [^(\n]+$\n?", re.MULTILINE)
 _SHOWN = 400  # characters of an input or an output in feedback
 
 # Statements of functions take these for granted (LeetCode's do, and a completion may leave out the prompt's imports).
@@ -111,6 +118,16 @@ def check(program: str, cases: Sequence[Case], entry_point: str | None = None) -
     return [_outcome(case, result, token) for case, (result, token) in zip(cases, runs, strict=True)]
 
 
+def passes(program: str, cases: Sequence[Case], entry_point: str | None = None) -> bool:
+    """Whether a program passes every case; without a case, False. A few at a time: one that is wrong fails early.
+
+    Raises:
+        UserError: As for `check`.
+    """
+    batches = [cases[start : start + _AT_ONCE] for start in range(0, len(cases), _AT_ONCE)]
+    return bool(cases) and all(o.passed for batch in batches for o in check(program, batch, entry_point))
+
+
 def behaviour(program: str, inputs: Sequence[Case], entry_point: str | None = None) -> tuple[str, ...]:
     """What a program does: its outputs on the inputs, failures included. Programs that do the same vote together."""
     outcomes = check(program, inputs, entry_point)
@@ -145,26 +162,62 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text)} characters)"
 
 
+class _Way(NamedTuple):
+    """What cases have to share to be run together."""
+
+    how: str  # the form, or `calls` for a snippet that can be taken apart
+    before: str
+    seconds: float
+
+
 def _results(program: str, cases: Sequence[Case], entry_point: str | None) -> list[tuple[ExecutionResult, str]]:
     """The run of each case, in order, with the token that a snippet prints at its end."""
+    places: defaultdict[_Way, list[int]] = defaultdict(list)
+    for place, case in enumerate(cases):
+        places[_way(case)].append(place)
     found: dict[int, tuple[ExecutionResult, str]] = {}
-    for form in ("stdin", "functional"):
-        places = [i for i, case in enumerate(cases) if case.form == form]
-        if places:
-            code = program if form == "stdin" else _wrapped(program, _CALL.format(name=_needed(entry_point)))
-            runs = _run_many(code, tuple(cases[i].input for i in places))
-            found.update({i: (run, "") for i, run in zip(places, runs, strict=True)})
-    equations = {i: equations_in(case.input) for i, case in enumerate(cases) if case.form == "snippet"}
-    calls = {i: json.dumps([equation.call for equation in of]) for i, of in equations.items() if of}
-    if calls:
-        runs = _run_many(_wrapped(program, _EVALUATE), tuple(calls.values()))
-        found.update({i: (run, "") for i, run in zip(calls, runs, strict=True)})
-    for i, case in enumerate(cases):
-        if i not in found:
-            token = secrets.token_hex(8)
-            code = f"{_with_prelude(program)}\n\n{case.input}\nprint({token!r})\n"
-            found[i] = (working(shared_sandbox().run(code, limits=CASE_LIMITS)), token)
-    return [found[i] for i in range(len(cases))]
+    for way, of in places.items():
+        whole, alike = _joined(way.before, program), [cases[place] for place in of]
+        found.update(zip(of, _runs(whole, way, alike, entry_point), strict=True))
+    return [found[place] for place in range(len(cases))]
+
+
+def _way(case: Case) -> _Way:
+    apart = case.form == "snippet" and equations_in(case.input)
+    return _Way("calls" if apart else case.form, case.before, case.seconds)
+
+
+def _joined(before: str, program: str) -> str:
+    """Both in one text, with imports from `__future__` at its beginning, where alone they may stand."""
+    if not before:
+        return program
+    whole = f"{before}\n\n{program}"
+    return "".join(f"{line.strip()}\n" for line in _FUTURE.findall(whole)) + _FUTURE.sub("", whole)
+
+
+def _runs(program: str, way: _Way, cases: Sequence[Case], entry_point: str | None) -> list[tuple[ExecutionResult, str]]:
+    limits = _limits(way.seconds)
+    if way.how == "snippet":
+        return [_run_snippet(program, case, limits) for case in cases]
+    inputs = tuple(_calls(case) if way.how == "calls" else case.input for case in cases)
+    if way.how != "stdin":
+        ending = _EVALUATE if way.how == "calls" else _CALL.format(name=_needed(entry_point))
+        program = _wrapped(program, ending)
+    return [(run, "") for run in _run_many(program, inputs, limits)]
+
+
+def _limits(seconds: float) -> Limits:
+    return Limits(seconds=_PATIENCE * seconds, cpu_seconds=seconds)
+
+
+def _run_snippet(program: str, case: Case, limits: Limits) -> tuple[ExecutionResult, str]:
+    token = secrets.token_hex(8)
+    code = f"{_with_prelude(program)}\n\n{case.input}\nprint({token!r})\n"
+    return working(shared_sandbox().run(code, limits=limits)), token
+
+
+def _calls(case: Case) -> str:
+    return json.dumps([equation.call for equation in equations_in(case.input)])
 
 
 def _wrapped(program: str, ending: str) -> str:
@@ -183,9 +236,9 @@ def _needed(entry_point: str | None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _run_many(code: str, inputs: tuple[str, ...]) -> tuple[ExecutionResult, ...]:
+def _run_many(code: str, inputs: tuple[str, ...], limits: Limits) -> tuple[ExecutionResult, ...]:
     """Remembered, because the same program is checked, voted on and scored."""
-    return tuple(map(working, shared_sandbox().run_many(code, inputs, limits=CASE_LIMITS)))
+    return tuple(map(working, shared_sandbox().run_many(code, inputs, limits=limits)))
 
 
 def working(result: ExecutionResult) -> ExecutionResult:
@@ -200,7 +253,7 @@ def working(result: ExecutionResult) -> ExecutionResult:
 
 
 def _outcome(case: Case, result: ExecutionResult, token: str) -> Outcome:
-    problem = problem_of(result)
+    problem = problem_of(result, case.seconds)
     if case.form == "snippet" and not token:
         return _outcome_of_equations(case, result.stdout, problem)
     if case.form == "snippet":
@@ -234,10 +287,10 @@ def _is_literally(value: str, expected: object) -> bool:
         return False
 
 
-def problem_of(result: ExecutionResult) -> str:
-    """Why a run did not end well: in words, or the end of its traceback; empty where it did."""
+def problem_of(result: ExecutionResult, seconds: float) -> str:
+    """Why a run did not end well: its time limit, or the end of its traceback; empty where it did."""
     if result.timed_out:
-        return f"it did not end within {CASE_LIMITS.seconds:g} seconds"
+        return f"it did not end within {seconds:g} seconds"
     if result.truncated:
         return "it printed without end"
     if result.exit_code != 0:

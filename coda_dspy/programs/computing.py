@@ -48,7 +48,7 @@ def compute(program: str) -> Computed:
 
 def _run(program: str) -> Computed:
     result = working(shared_sandbox().run(program, limits=LIMITS))
-    problem = problem_of(result)
+    problem = problem_of(result, LIMITS.seconds)
     printed = [line.strip() for line in result.stdout.splitlines() if line.strip() not in ("", "None")]
     return Computed(printed[-1] if printed and not problem else None, result.stdout[-MOST_OUTPUT:], problem)
 
