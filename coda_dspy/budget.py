@@ -144,6 +144,7 @@ class Budget(Parameter):
         for name, value in fields.items():
             setattr(self, name, value)
         _refuse_identical_samples(self)
+        _refuse_lonely_agreement(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         checked = _check(name, value)
@@ -273,6 +274,14 @@ def _by_stage(name: str, value: Any, check: Any) -> dict[str, Any]:
         if stage not in STAGES:
             raise UserError(f"{name} has no stage {stage!r}; the stages are: {', '.join(STAGES)}")
     return {stage: check(f"{name}.{stage}" if isinstance(value, Mapping) else name, v) for stage, v in given.items()}
+
+
+def _refuse_lonely_agreement(budget: Budget) -> None:
+    if budget.stop_on_agreement and not (budget.num_attempts_baseline and budget.num_attempts_coding):
+        raise UserError(
+            f"stop_on_agreement compares a direct answer with a coded one, but num_attempts_baseline is "
+            f"{budget.num_attempts_baseline} and num_attempts_coding {budget.num_attempts_coding}; raise both above 0"
+        )
 
 
 def _refuse_identical_samples(budget: Budget) -> None:

@@ -11,7 +11,7 @@ import dspy
 from coda_dspy import answers
 from coda_dspy.calling import Reply, ask
 from coda_dspy.errors import NoAnswer
-from coda_dspy.programs import Case, check, compute, feedback_on, program_in
+from coda_dspy.programs import Case, check, compute, feedback_on, has_input, probe_like, program_in, shown_input
 from coda_dspy.programs.source import blocks_in
 from coda_dspy.question import Step, current_question, tried
 from coda_dspy.sampling import Sample
@@ -108,7 +108,7 @@ class Coder(dspy.Module):
             plan: The plan to follow.
 
         Returns:
-            The first program that passes; or else the last one, which is not `trusted`.
+            The first program that passes; or else the one that passes most tests, which is not `trusted`.
 
         Raises:
             CallFailed: A reply was cut off or empty, the engine failed, or there is no program in it.
@@ -128,39 +128,40 @@ class Coder(dspy.Module):
         One call a question. Inputs that do not have the form of the example are left out.
         """
         task = current_question().task
-        example = next((case for case in task.cases if case.form != "snippet"), None)
+        example = next(filter(has_input, task.cases), None)
         if example is None:
             return ()
-        inputs = {"question": task.text, "example": example.input}
+        inputs = {"question": task.text, "example": shown_input(example)}
         reply = tried(lambda: ask(self.inputs, "judge", Sample("probe", step="inputs"), inputs))
         blocks = blocks_in(reply.text)[:MOST_PROBES] if reply is not None else []
-        return tuple(Case(block, "", example.form) for block in blocks if _has_form_of(example, block))
+        return tuple(probe for block in blocks if (probe := probe_like(example, block)) is not None)
 
     def mended(self, sample: Sample, stage: str, reply: Reply) -> Solution:
         """Iterative refinement on rich feedback: the task, the program, and the tests that it fails."""
         question = current_question()
         task = question.task
+        best: tuple[int, Solution] | None = None
         for step in range(question.budget.refine_rounds + 1):
             program = program_in(reply.text, task.entry_point)
-            failed = [o for o in check(program, task.cases, task.entry_point) if not o.passed] if program else []
-            if program is not None and not failed:
+            outcomes = check(program, task.cases, task.entry_point) if program is not None else []
+            passed = sum(outcome.passed for outcome in outcomes)
+            if program is not None and passed == len(outcomes):
                 return Solution(program, reply)
-            feedback = feedback_on(failed) if program is not None else NO_PROGRAM
+            if program is not None and (best is None or passed > best[0]):
+                best = passed, Solution(program, reply, trusted=False)
+            feedback = feedback_on(outcomes) if program is not None else NO_PROGRAM
             question.transcript.append(Step(stage, sample, f"The program fails:\n{feedback}"))
             if step < question.budget.refine_rounds:
-                inputs = {"question": task.text, "attempt": program or reply.text, "feedback": feedback}
-                inputs["ending"] = answers.wanted(task)
-                reply = ask(self.fix, "refine", sample._replace(step=f"refine-{step}"), inputs).after(reply)
-        if program is None:
+                fixed = self._fixed(sample._replace(step=f"refine-{step}"), program or reply.text, feedback)
+                if fixed is None:
+                    break
+                reply = fixed.after(reply)
+        if best is None:
             raise NoAnswer(stage)
-        return Solution(program, reply, trusted=False)
+        return best[1]
 
-
-def _has_form_of(example: Case, block: str) -> bool:
-    """Whether a proposed input could be one: for a function, as many JSON values as the example has."""
-    if example.form == "stdin":
-        return bool(block.strip())
-    try:
-        return len(Case(block, form="functional").arguments()) == len(example.arguments())
-    except (ValueError, RecursionError):
-        return False
+    def _fixed(self, place: Sample, attempt: str, feedback: str) -> Reply | None:
+        """A corrected program; `None` where the call failed, for the program that is there is better than none."""
+        task = current_question().task
+        inputs = {"question": task.text, "attempt": attempt, "feedback": feedback, "ending": answers.wanted(task)}
+        return tried(lambda: ask(self.fix, "refine", place, inputs))

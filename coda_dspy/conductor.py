@@ -103,11 +103,12 @@ class Coda(Conductor):
         if not self.budget.use_reflection:
             return _trusted(executions, i, spare)
         synthesis = tried(lambda: self.reflector(Sample(path, i), [b.execution for b in done])) if done else None
+        # A program that passes the public tests is not lost to a synthesis that failed, or that breaks it.
+        passing = [e for e in executions if e.trusted][:1] if current_question().task.kind == "code" else []
         if synthesis is None:
-            return _trusted([], i, spare, executions)
+            return passing or _trusted([], i, spare, executions)
         made = Candidate.of_synthesis(synthesis, executions, i)
-        # A program that passes the public tests is not lost to a synthesis that breaks it.
-        return _trusted([made], i, spare, executions) or [e for e in executions if e.trusted][:1]
+        return _trusted([made], i, spare, executions) or passing
 
     def _branch(self, path: str, i: int, j: int, approach: str) -> "_Branch":
         place = Sample(path, i, j)
@@ -220,7 +221,9 @@ def _trusted(
 
 
 def _flat(spare: dict[int, list[Candidate]]) -> list[Candidate]:
-    return [candidate for place in sorted(spare) for candidate in spare[place]]
+    """The spares in the order of their places; those that can be trusted alone, where there are any."""
+    found = [candidate for place in sorted(spare) for candidate in spare[place]]
+    return [candidate for candidate in found if candidate.trusted] or found
 
 
 def _once(cast: Cast) -> Cast:

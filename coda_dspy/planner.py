@@ -8,6 +8,7 @@ from typing import NamedTuple
 import dspy
 
 from coda_dspy.calling import Reply, ask
+from coda_dspy.errors import EmptyReply
 from coda_dspy.question import current_question, tried
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import Plan, PlanAndChoosePath, ProposeApproach
@@ -50,7 +51,10 @@ class Planner(dspy.Module):
         reply = ask(self.plan_and_path, "plan", place, {**inputs, "ending": PATH_ENDING}, tries)
         chosen = _PATH.findall(reply.text)
         computes = bool(chosen) and chosen[-1].lower() == "compute"
-        return MadePlan(replace(reply, text=_PATH.sub("", reply.text).strip()), computes)
+        plan = _PATH.sub("", reply.text).strip()
+        if not plan:
+            raise EmptyReply("plan")
+        return MadePlan(replace(reply, text=plan), computes)
 
     def propose(self, path: str, number: int) -> list[str]:
         """`number` different approaches, one an attempt (plan diversity); "" where a proposal failed.

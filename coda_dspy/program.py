@@ -57,9 +57,10 @@ class Conductor(dspy.Module):
             entry_point: The function that a `code` question asks for.
 
         Returns:
-            A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `path`
-            (`direct`, `code` or `coda`), `candidates`, `votes` (votes by answer), `failures` (why steps gave nothing),
-            `transcript` (what every role said) and `ledger`.
+            A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `trusted`
+            (False also for a program that fails a public test), `path` (`direct`, `code` or `coda`), `candidates`,
+            `votes` (votes by answer), `failures` (why steps gave nothing), `transcript` (what every role said) and
+            `ledger`.
 
         Raises:
             UserError: The question does not fit its kind.
@@ -111,6 +112,7 @@ def _prediction(question: Question, outcome: Outcome) -> dspy.Prediction:
     return dspy.Prediction(
         answer=chosen.answer if chosen else None,
         solution=chosen.text if chosen else "",
+        trusted=chosen.trusted if chosen else False,
         path=outcome.path,
         candidates=outcome.candidates,
         votes={c.answer: c.votes for c in outcome.classes},

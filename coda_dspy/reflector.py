@@ -8,7 +8,7 @@ from coda_dspy import answers
 from coda_dspy.calling import ask
 from coda_dspy.errors import NoAnswer
 from coda_dspy.programs import check, feedback_on
-from coda_dspy.question import current_question
+from coda_dspy.question import Step, current_question
 from coda_dspy.sampling import Sample
 from coda_dspy.signatures import MergePrograms, Reflect
 from coda_dspy.solution import Solution
@@ -36,13 +36,17 @@ class Reflector(dspy.Module):
         answer = answers.extract(task, reply.text)
         if answer is None:
             raise NoAnswer("reflect")
-        return Solution(answer, reply, trusted=passes(answer))
+        return Solution(answer, reply, trusted=_passes(answer, sample))
 
 
-def passes(answer: str) -> bool:
+def _passes(answer: str, sample: Sample) -> bool:
     """Whether nothing is known against an answer: a program that fails a public test is not to be trusted."""
-    task = current_question().task
-    return task.kind != "code" or all(o.passed for o in check(answer, task.cases, task.entry_point))
+    question = current_question()
+    task = question.task
+    failed = feedback_on(check(answer, task.cases, task.entry_point)) if task.kind == "code" else ""
+    if failed:
+        question.transcript.append(Step("reflect", sample, f"The program fails:\n{failed}"))
+    return not failed
 
 
 def _numbered(executions: Sequence[Solution]) -> str:
@@ -54,6 +58,7 @@ def _numbered(executions: Sequence[Solution]) -> str:
             texts.append(f"Solution {number}:\n{execution.reply.text}")
             continue
         failed = feedback_on(check(execution.answer, task.cases, task.entry_point), most=1)
-        verdict = f"It fails:\n{failed}" if failed else "It passes the tests that are known."
+        passing = "It passes the tests that are known." if task.cases else "No tests are known."
+        verdict = f"It fails:\n{failed}" if failed else passing
         texts.append(f"Program {number}:\n```python\n{execution.answer}\n```\n{verdict}")
     return "\n\n".join(texts)

@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, Budget]] = {
     "code": {
         "one program": ONE,
         "with refinement": ONE.replace(refine_rounds=2),
-        "adaptive": ADAPTIVE.replace(num_attempts_coding=0),
+        "adaptive": ADAPTIVE.replace(num_attempts_coding=0, stop_on_agreement=False),
     },
 }
 

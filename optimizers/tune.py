@@ -22,6 +22,7 @@ from coda_dspy.evaluation import Gradable, Result, evaluate, locked, new_session
 from coda_dspy.evaluation.statistics import mean_tokens, paired_difference
 from coda_dspy.profile import Profile, with_algorithm
 from coda_dspy.program import Conductor
+from coda_dspy.sandbox import SandboxUnavailable
 from coda_dspy.tracking import Tracker
 
 from .budgets import BudgetSearch, Trial, budget_at, pick_cheapest, point_name
@@ -38,6 +39,7 @@ FRESH = 7919  # rollout base of the held-out measurement: samples that no choice
 # Shares of a time limit after which compiling and search, and then the test, start nothing new.
 SEARCH_ENDS, TEST_ENDS = 0.65, 1.0
 FEWEST = 4
+_CODING = 3  # coding attempts where programs are better: the fewest in which a majority means something
 TYPICAL_SHARE = 0.5  # of the calls of the dearest budget that a question takes: those that agree leave early
 
 
@@ -194,20 +196,27 @@ class _Tune:
     # -- paths ---------------------------------------------------------------------------------------------------
 
     def _with_path_order(self, program: AdaptiveCoda) -> AdaptiveCoda:
-        """The better path first, where there are maths questions that show which one it is."""
+        """Programs first, where maths questions show that they are better; else the paper's order."""
         questions = [question for question in self.parts.validation if question.kind == "math"]
         if not questions:
             return program
-        direct = self._evaluate("path direct", _small(program, "direct"), questions)
-        code = self._evaluate("path code", _small(program, "code"), questions)
+        try:
+            direct = self._evaluate("path direct", _small(program, "direct"), questions)
+            code = self._evaluate("path code", _small(program, "code"), questions)
+        except SandboxUnavailable as error:
+            self.notes.append(f"programs cannot run here, so the paths were not compared: {error}")
+            return program
         if min(len(direct), len(code)) < len(questions):
             self.notes.append("the time limit left no time to compare the paths; the paper's order stays")
             return program
         compared = PathComparison(questions, direct, code)
         self.paths = {"paths": {"math": compared.describe()}}
         self.log.paths(compared)
+        if compared.better == "direct":
+            return program
+        coding = max(program.budget.num_attempts_coding, _CODING)
         changed = program.deepcopy()
-        changed.budget.first_path = compared.better
+        changed.budget.load_state(program.budget.replace(first_path="code", num_attempts_coding=coding).dump_state())
         return changed
 
     # -- budget --------------------------------------------------------------------------------------------------

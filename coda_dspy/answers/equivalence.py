@@ -1,7 +1,7 @@
 """Compare two formulas in the sandbox: what a parser makes of a stranger's text is hostile until proven otherwise.
 
 Where the sandbox contains programs, each comparison has a fork of its own, made of a worker that has loaded everything,
-so it takes about 10 ms and no text can touch the next verdict. Where no sandbox starts (macOS, Windows), one plain
+so no text can touch the next verdict. Where no sandbox starts (macOS, Windows), one plain
 process compares one pair after another: the parser takes LaTeX only, and that process has limits and no keys.
 """
 
@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 from coda_dspy.errors import UserError
@@ -22,6 +21,7 @@ from coda_dspy.sandbox import Limits, Sandbox, SandboxLost, SandboxUnavailable, 
 LIMIT_SECONDS = 3.0
 """Wall-clock seconds for one comparison. The start of a worker, about a second, is not counted."""
 
+_LOAD_SECONDS = 60.0
 _MEMORY_MB = 2048
 _REMEMBERED = 4096
 _FORMULAS = Path(__file__).with_name("formulas.py")
@@ -38,6 +38,8 @@ class Comparer:
     def __init__(self, limit: float = LIMIT_SECONDS) -> None:
         self._limits = Limits(seconds=limit, memory_mb=_MEMORY_MB)
         self._lock = threading.Lock()
+        self._turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+        self._known: dict[tuple[str, str], bool] = {}
         self._sandbox: Sandbox | None = None
         self._turn = threading.Lock()
         self._kept: Session | None = None
@@ -45,20 +47,34 @@ class Comparer:
     def same(self, a: str, b: str) -> bool:
         """Whether two formulas in LaTeX are equal in value; False also where that cannot be found out in time.
 
+        What was found out is remembered.
+
         Raises:
             UserError: Nothing that could compare starts, so that no comparison at all is possible.
         """
-        end = time.monotonic() + self._limits.seconds
         first, second = sorted((a, b))  # one order, so that the verdict is symmetric
+        if (first, second) not in self._known:
+            with self._turns:  # as many at once as there are cores, for the limit is one of time
+                verdict = self._compared(first, second)
+            if verdict is None:  # not found out, which another time it may be
+                return False
+            with self._lock:
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[first, second] = verdict
+        return self._known.get((first, second), False)
+
+    def _compared(self, a: str, b: str) -> bool | None:
+        end = time.monotonic() + self._limits.seconds
         for _ in range(2):  # once more where the process died before its time: something outside may have ended it
             try:
                 with self._session() as session:
-                    reply = session.execute("formulas.same_or_unknown(a, b)", {"a": first, "b": second}, {}, None)
-                return reply.get("value") is True
+                    reply = session.execute("formulas.same_or_unknown(a, b)", {"a": a, "b": b})
+                return bool(reply["value"]) if reply["type"] == "result" else None
             except SandboxLost:
                 if time.monotonic() >= end:
                     break
-        return False
+        return None
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -85,7 +101,8 @@ class Comparer:
             session = sandbox.session(self._limits)
         except SandboxLost as error:
             raise _no_comparison(error) from error
-        reply = session.execute("import sys; sys.path += paths; import formulas", {"paths": paths}, {}, None)
+        load = "import sys; sys.path += paths; import formulas"
+        reply = session.execute(load, {"paths": paths}, seconds=_LOAD_SECONDS)
         if reply["type"] != "result":
             session.close()
             raise _no_comparison(reply["error"])
@@ -117,9 +134,8 @@ def _no_comparison(reason: object) -> UserError:
 _comparer = Comparer()
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def equivalent(a: str, b: str) -> bool:
-    """Whether two formulas in LaTeX are equal in value, by the process-wide `Comparer`; it remembers."""
+    """Whether two formulas in LaTeX are equal in value, by the process-wide `Comparer`."""
     return _comparer.same(a, b)
 
 

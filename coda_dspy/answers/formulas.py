@@ -170,6 +170,23 @@ def _value(expr: Any, point: dict[str, Any]) -> Any:
         return mpmath.mpc(mpmath.mpf(str(real)), mpmath.mpf(str(imaginary)))
 
 
-# Every child of the sandbox's worker inherits what the parser builds at its first use.
 logging.disable(logging.CRITICAL)
-same("1", "2")
+
+
+def warm_up() -> None:
+    """Use the parser and sympy once: every fork of the sandbox's worker inherits what they build at first use."""
+    for a, b in (
+        ("1", "2"),
+        (r"\sqrt{8}", r"2\sqrt{2}"),
+        (r"\frac{1}{2}", "0.5"),
+        ("(x+1)^2", "x^2+2x+1"),
+        ("x+1", "x+2"),
+        (r"\frac{k\sqrt{2}}{4}", r"\frac{k}{2\sqrt{2}}"),
+        (r"\{1,2\}", r"\{2,1\}"),
+        ("(1,2)", "(1,3)"),
+        (r"\sin(x)", r"\log(x)"),
+        (r"\begin{pmatrix}1&2\end{pmatrix}", r"\begin{pmatrix}1&3\end{pmatrix}"),
+        ("x=2", "2"),
+        (r"[0,1)", r"(0,1)"),
+    ):
+        same_or_unknown(a, b)

@@ -96,7 +96,11 @@ def _kind(options: dict[str, Any]) -> str:
 
 def _file_or_text(question: str) -> str:
     """A task is long, so it may be the name of a file that holds it."""
-    if len(question) > 255 or "\n" in question or not Path(question).is_file():
+    if len(question) > 255 or "\n" in question:
+        return question
+    if not Path(question).is_file():
+        if Path(question).suffix and " " not in question:
+            raise UserError(f"there is no file {question}; give the path of a task, or the task itself")
         return question
     try:
         return Path(question).read_text(encoding="utf-8")
@@ -139,6 +143,8 @@ def _print(prediction: Any, seconds: float, stages: tuple[str, ...]) -> None:
     votes = ", ".join(f"{safe(name)}: {number}" for name, number in prediction.votes.items()) or "none"
     if prediction.path is not None:
         console.print(Text(f"path {prediction.path}   votes {votes}"))
+    if prediction.answer is not None and not prediction.trusted:
+        console.print(Text("the program fails a public test; --show all says which", style="yellow"))
     console.print(stage_table(prediction.ledger.by_stage()))
     ledger = prediction.ledger
     cached = ledger.calls() - ledger.calls(billed=True)
@@ -161,6 +167,7 @@ def _as_json(prediction: Any, seconds: float, stages: tuple[str, ...]) -> dict[s
     ledger = prediction.ledger
     answer = {
         "answer": prediction.answer,
+        "trusted": prediction.trusted,
         "path": prediction.path,
         "votes": prediction.votes,
         "solution": prediction.solution,

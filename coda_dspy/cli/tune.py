@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, table
-from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, slug
+from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug
 from coda_dspy.errors import UserError
 
 
@@ -30,6 +30,7 @@ from coda_dspy.errors import UserError
 @click.option("--minutes", type=click.FloatRange(1), help="Time to fit into; the engine's speed decides how much.")
 @click.option("--seed", type=int, help="Seed of the split and of the search. Default: 0.")
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
+@click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run.")
 @click.option("--adapter", type=click.Choice(["plain", "sections"]), default="plain", show_default=True)
 @budget_option
 @click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the experiment is tracked.")
@@ -41,6 +42,7 @@ def tune(**options: Any) -> None:
     """
     started = time.monotonic()
     quiet_libraries()
+    select_sandbox(options["sandbox"])
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     if choice.engine is None:
         raise UserError("no engine; give --engine, for example --engine local/qwen2.5-coder-0.5b")

@@ -1,6 +1,5 @@
 """Cases: what goes into a program, and what has to come out."""
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from coda_dspy.errors import UserError
+from coda_dspy.programs.assertions import asserts_something, equations_in
 
 SECONDS = 6.0
 """How long a case may take where it does not say so itself: LiveCodeBench's limit."""
@@ -47,7 +47,7 @@ class Case:
             UserError: It is neither, or its parts do not fit; the message says where.
         """
         if isinstance(row, str):
-            return cls(row, form="snippet")
+            return cls(_asserting(row, where), form="snippet")
         if not isinstance(row, Mapping) or not all(isinstance(row.get(key), str) for key in ("input", "output")):
             raise UserError(f"{where} is no case; write an object with the texts input and output")
         form = row.get("testtype", "stdin")
@@ -70,6 +70,15 @@ class Case:
     def arguments(self) -> list[Any]:
         """The positional arguments of a `functional` case."""
         return [json.loads(line) for line in self.input.splitlines() if line.strip()]
+
+
+def _asserting(snippet: str, where: str) -> str:
+    try:
+        if asserts_something(snippet):
+            return snippet
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UserError(f"{where} is a text, but no Python code: {error}") from error
+    raise UserError(f"{where} asserts nothing when it runs; call its check, or add assertions")
 
 
 def _before(row: Mapping[str, Any], where: str) -> str:
@@ -98,34 +107,51 @@ def cases_in(statement: str, entry_point: str | None = None) -> list[Case]:
 
     Args:
         statement: The task in words.
-        entry_point: The function that doctest lines call; `None` for a program that reads standard input.
+        entry_point: The function that examples call; `None` for a program that reads standard input.
     """
-    return _doctests(statement, entry_point) if entry_point else _blocks(statement)
+    if entry_point is None:
+        return _blocks(statement)
+    return _doctests(statement, entry_point) or _named_inputs(statement, entry_point)
 
 
 def _doctests(statement: str, entry_point: str) -> list[Case]:
-    found = []
-    for call, result in re.findall(r"^[ \t]*>>> (.+)\n[ \t]*(.+)$", statement, re.MULTILINE):
-        case = _doctest(call, result, entry_point)
-        if case is not None:
-            found.append(case)
-    return found
+    """`>>> f(3)` with its value in the next line."""
+    lines = re.findall(r"^[ \t]*>>> (.+)\n[ \t]*(.+)$", statement, re.MULTILINE)
+    cases = [Case(f"assert {call.strip()} == {result.strip()}", form="snippet") for call, result in lines]
+    return [case for case in cases if _is_example_of(entry_point, case)]
 
 
-def _doctest(call: str, result: str, entry_point: str) -> Case | None:
-    try:
-        node = ast.parse(call.strip(), mode="eval").body
-        if not isinstance(node, ast.Call) or node.keywords or not isinstance(node.func, ast.Name | ast.Attribute):
-            return None
-        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-        arguments = [json.dumps(ast.literal_eval(argument)) for argument in node.args]
-        output = json.dumps(ast.literal_eval(result.strip()))
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return None
-    return Case("\n".join(arguments), output, "functional") if name == entry_point else None
+_ASSIGNED = re.compile(r",\s*\w+\s*=\s*(.+?)(?=,\s*\w+\s*=|$)")
+
+
+def _named_inputs(statement: str, entry_point: str) -> list[Case]:
+    """LeetCode's `Input: nums = [2,7], target = 9` and `Output: [0,1]`: arguments in the order of the function's."""
+    lines = re.findall(r"Input\W*?:\**[ \t]*(.+?)\s*\n\s*\**Output\W*?:\**[ \t]*(.+)", statement)
+    owner = "Solution()." if re.search(r"^\s*class Solution\b", statement, re.MULTILINE) else ""
+    cases = []
+    for given, result in lines:
+        arguments = _as_python(", ".join(_ASSIGNED.findall(f", {given}")) or given)
+        example = f"assert {owner}{entry_point}({arguments}) == {_as_python(result.strip())}"
+        cases.append(Case(example, form="snippet"))
+    return [case for case in cases if _is_example_of(f"{owner}{entry_point}", case)]
+
+
+def _as_python(text: str) -> str:
+    for word, value in (("true", "True"), ("false", "False"), ("null", "None")):
+        text = re.sub(rf"\b{word}\b", value, text)
+    return text
+
+
+def _is_example_of(function: str, case: Case) -> bool:
+    equations = equations_in(case.input)
+    return len(equations) == 1 and equations[0].call.startswith(f"{function}(")
 
 
 _HEADING = re.compile(r"^[^\w\n]*(?:sample |example )?(input|output)[^\w\n]*\d*[^\w\n]*$", re.MULTILINE | re.IGNORECASE)
+_REMARK = re.compile(r"^\W*(?:explanation|note|constraints|example)\b.*", re.MULTILINE | re.IGNORECASE | re.DOTALL)
+_DESCRIBES = re.compile(
+    r"\b(?:integers?|strings?|numbers?|lines?|lists?|arrays?|separated|contains?|given|its|has|print)\b", re.IGNORECASE
+)
 
 
 def _blocks(statement: str) -> list[Case]:
@@ -138,14 +164,14 @@ def _blocks(statement: str) -> list[Case]:
         if (given[1].lower(), wanted[1].lower()) == ("input", "output"):
             end = after.start() if after is not None else len(statement)
             found.append(Case(_lines(statement[given.end() : wanted.start()]), _lines(statement[wanted.end() : end])))
-    return [case for case in found if case.input.strip() and case.output.strip() and not _is_prose(case.input)]
+    return [c for c in found if c.input.strip() and c.output.strip() and not _describes_form(c.input)]
 
 
-def _is_prose(text: str) -> bool:
-    return text.strip().endswith(".") and len(re.findall(r"[A-Za-z]{2,}", text)) >= 3
+def _describes_form(text: str) -> bool:
+    return _DESCRIBES.search(text) is not None and text.count(" ") >= 2
 
 
 def _lines(block: str) -> str:
     fenced = re.search(r"```\w*\n(.*?)```", block, re.DOTALL)
-    text = fenced[1] if fenced else block.strip("\n").split("\n\n")[0]
+    text = fenced[1] if fenced else _REMARK.sub("", block).strip("\n").split("\n\n")[0]
     return text.strip("\n") + "\n"

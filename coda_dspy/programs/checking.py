@@ -1,8 +1,8 @@
 """Run a program on cases. Only inputs go into the sandbox; what comes out is compared here.
 
-Assertions are taken apart for that (see `assertions`). One that cannot be is the exception: it runs in the program's
-own process with what it expects, and counts as passed if a token is printed behind it, which a program that sets out
-to cheat could find. Use inputs and outputs where programs may be hostile to their grader.
+Assertions are taken apart for that (see `assertions`). One that cannot be (a loop, a helper) is the exception: it runs
+in the program's own process with what it expects, and counts as passed if a token is printed behind it, which a program
+that sets out to cheat could find. Use inputs and outputs where programs may be hostile to their grader.
 """
 
 import ast
@@ -17,9 +17,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from coda_dspy.errors import UserError
+from coda_dspy.programs import harness
 from coda_dspy.programs.assertions import Equation, equations_in
 from coda_dspy.programs.cases import Case
-from coda_dspy.programs.shared import shared_sandbox
+from coda_dspy.programs.shared import a_turn, shared_sandbox
 from coda_dspy.sandbox import ExecutionResult, Limits
 
 # A case is timed on the CPU: on a busy machine the wall clock would fail programs that are fast enough. The wall limit
@@ -27,63 +28,11 @@ from coda_dspy.sandbox import ExecutionResult, Limits
 _PATIENCE = 4
 _AT_ONCE = 8  # cases between two looks at whether the verdict is certain
 _FUTURE = re.compile(r"^from __future__ import [^(\n]+$\n?", re.MULTILINE)
+_LINE = re.compile(r"^ *File \"\w+\.py\", (line \d+.*\n.*)$", re.MULTILINE)
+_MOST_TIMEOUTS = 2  # of one program, after which its other cases are not run any more
+_MOST_REMEMBERED = 1 << 20  # characters of output; longer ones are asked for again
+_LONGEST_NUMBER = 400  # digits
 _SHOWN = 400  # characters of an input or an output in feedback
-
-# Statements of functions take these for granted (LeetCode's do, and a completion may leave out the prompt's imports).
-_PRELUDE = (
-    "import bisect, collections, functools, heapq, itertools, math, operator, random, re, string; "
-    "from bisect import *; from collections import *; from functools import *; from heapq import *; "
-    "from itertools import *; from math import *; from string import *; from typing import *; from builtins import *\n"
-)
-
-# Prints of the program must not mix with its result, and what it reads must not eat its arguments: both are put aside
-# before it begins.
-_ASIDE = (
-    "import io, sys; sys._coda = (sys.stdout, sys.stdin.read()); sys.stdout, sys.stdin = sys.stderr, io.StringIO(); "
-)
-_CALL = """
-
-def _coda_call():
-    import json, sys
-    out, given = getattr(sys, "_coda", None) or (sys.stdout, sys.stdin.read())
-    sys.stdout = sys.stderr
-    arguments = [json.loads(line) for line in given.splitlines() if line.strip()]
-    owner = globals().get("Solution")
-    function = getattr(owner(), {name!r}, None) if owner is not None else None
-    function = function or globals()[{name!r}]
-    result = function(*arguments)
-    sys.stdout = out
-    print(json.dumps(result))
-
-_coda_call()
-"""
-# Values travel as Python literals, which tell a tuple from a list. Subclasses of the built-in types equal what they
-# hold, so they may travel as that.
-_EVALUATE = """
-
-def _coda_plain(value):
-    if type(value).__module__ == "numpy":
-        value = value.tolist()
-    for kind in (bool, int, float, complex, str, bytes):
-        if isinstance(value, kind):
-            return kind(value)
-    for kind in (tuple, list, set, frozenset):
-        if isinstance(value, kind):
-            return kind(map(_coda_plain, value))
-    if isinstance(value, dict):
-        return {_coda_plain(key): _coda_plain(item) for key, item in value.items()}
-    return value
-
-def _coda_evaluate():
-    import json, sys
-    out, given = getattr(sys, "_coda", None) or (sys.stdout, sys.stdin.read())
-    sys.stdout = sys.stderr
-    for call in json.loads(given):
-        value = _coda_plain(eval(call, globals()))
-        print(ascii(value), file=out)
-
-_coda_evaluate()
-"""
 
 
 @dataclass(frozen=True)
@@ -131,12 +80,43 @@ def passes(program: str, cases: Sequence[Case], entry_point: str | None = None) 
 def behaviour(program: str, inputs: Sequence[Case], entry_point: str | None = None) -> tuple[str, ...]:
     """What a program does: its outputs on the inputs, failures included. Programs that do the same vote together."""
     outcomes = check(program, inputs, entry_point)
-    return tuple(f"failed: {o.problem.splitlines()[-1]}" if o.problem else _normal(o.got) for o in outcomes)
+    return tuple(f"failed: {o.problem.splitlines()[-1]}" if o.problem else _canonical(o) for o in outcomes)
 
 
-def has_input(case: Case) -> bool:
-    """Whether programs can be compared by what they do on a case."""
-    return case.form != "snippet" or bool(equations_in(case.input))
+def _canonical(outcome: Outcome) -> str:
+    """What came out, written the same way wherever the check takes it for the same."""
+    if outcome.case.form == "stdin":
+        return "\n".join(" ".join(map(_word, line.split())) for line in _normal(outcome.got).splitlines())
+    lines = outcome.got.strip().splitlines()
+    return "\n".join(_spelled(line, outcome.case.form) for line in lines if line)
+
+
+def _word(word: str) -> str:
+    try:
+        number = Decimal(word).normalize()
+    except InvalidOperation:
+        return word
+    return f"{number + 0:f}" if number.is_finite() and abs(number.adjusted()) < _LONGEST_NUMBER else word
+
+
+def _spelled(line: str, form: str) -> str:
+    try:
+        return repr(_sorted(json.loads(line) if form == "functional" else ast.literal_eval(line)))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return line
+
+
+def _sorted(value: object) -> object:
+    """Sets and dictionaries in one order, and whole numbers as such: equal values then look the same."""
+    if isinstance(value, dict):
+        return {"dict": sorted((repr(_sorted(k)), repr(_sorted(v))) for k, v in value.items())}
+    if isinstance(value, set | frozenset):
+        return {"set": sorted(repr(_sorted(item)) for item in value)}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_sorted, value))
+    if isinstance(value, bool | float) and value == int(value if abs(value) < 1e15 else 0):
+        return int(value)
+    return value
 
 
 def feedback_on(outcomes: Sequence[Outcome], most: int = 2) -> str:
@@ -200,9 +180,10 @@ def _runs(program: str, way: _Way, cases: Sequence[Case], entry_point: str | Non
     if way.how == "snippet":
         return [_run_snippet(program, case, limits) for case in cases]
     inputs = tuple(_calls(case) if way.how == "calls" else case.input for case in cases)
-    if way.how != "stdin":
-        ending = _EVALUATE if way.how == "calls" else _CALL.format(name=_needed(entry_point))
-        program = _wrapped(program, ending)
+    if way.how == "calls":
+        program = harness.evaluating(program)
+    elif way.how == "functional":
+        program = harness.calling(program, _needed(entry_point))
     return [(run, "") for run in _run_many(program, inputs, limits)]
 
 
@@ -212,21 +193,13 @@ def _limits(seconds: float) -> Limits:
 
 def _run_snippet(program: str, case: Case, limits: Limits) -> tuple[ExecutionResult, str]:
     token = secrets.token_hex(8)
-    code = f"{_with_prelude(program)}\n\n{case.input}\nprint({token!r})\n"
-    return working(shared_sandbox().run(code, limits=limits)), token
+    with a_turn():
+        run = shared_sandbox().run(harness.followed_by(program, case.input, token), limits=limits)
+    return working(run), token
 
 
 def _calls(case: Case) -> str:
     return json.dumps([equation.call for equation in equations_in(case.input)])
-
-
-def _wrapped(program: str, ending: str) -> str:
-    aside = "" if "from __future__" in program else _ASIDE
-    return aside + _with_prelude(program) + ending
-
-
-def _with_prelude(program: str) -> str:
-    return program if "from __future__" in program else _PRELUDE + program
 
 
 def _needed(entry_point: str | None) -> str:
@@ -235,10 +208,42 @@ def _needed(entry_point: str | None) -> str:
     return entry_point
 
 
-@lru_cache(maxsize=1024)
+class _NotForLong(Exception):
+    """Results that are not worth keeping: the machine was too busy for a fair verdict, or they are long."""
+
+    def __init__(self, runs: tuple[ExecutionResult, ...]) -> None:
+        super().__init__()
+        self.runs = runs
+
+
 def _run_many(code: str, inputs: tuple[str, ...], limits: Limits) -> tuple[ExecutionResult, ...]:
+    try:
+        return _remembered(code, inputs, limits)
+    except _NotForLong as found:
+        return found.runs
+
+
+@lru_cache(maxsize=1024)
+def _remembered(code: str, inputs: tuple[str, ...], limits: Limits) -> tuple[ExecutionResult, ...]:
     """Remembered, because the same program is checked, voted on and scored."""
-    return tuple(map(working, shared_sandbox().run_many(code, inputs, limits=limits)))
+    timeouts = 0
+
+    def hopeless(_: int, run: ExecutionResult) -> bool:
+        nonlocal timeouts
+        timeouts += run.timed_out
+        return timeouts >= _MOST_TIMEOUTS
+
+    with a_turn():
+        runs = [working(run) for run in shared_sandbox().run_many(code, inputs, limits, hopeless)]
+    runs += [runs[-1]] * (len(inputs) - len(runs))  # it ran out of time before, and would again
+    if any(map(_is_unfair, runs)) or sum(len(run.stdout) + len(run.stderr) for run in runs) > _MOST_REMEMBERED:
+        raise _NotForLong(tuple(runs))
+    return tuple(runs)
+
+
+def _is_unfair(run: ExecutionResult) -> bool:
+    """Whether a run was ended by the clock on the wall: on a busy machine that says little."""
+    return run.timed_out and run.seconds > run.cpu_seconds * _PATIENCE / 2
 
 
 def working(result: ExecutionResult) -> ExecutionResult:
@@ -275,22 +280,23 @@ def _first_wrong(case: Case, printed: str) -> tuple[Equation, str | None] | None
     equations = equations_in(case.input)
     values += [None] * (len(equations) - len(values))
     for equation, value in zip(equations, values, strict=False):
-        if value is None or not _is_literally(value, equation.expected):
+        if value is None or not _holds(equation, value):
             return equation, value
     return None
 
 
-def _is_literally(value: str, expected: object) -> bool:
+def _holds(equation: Equation, value: str) -> bool:
     try:
-        return bool(ast.literal_eval(value) == expected)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return bool(equation.holds(ast.literal_eval(value), equation.expected))
+    except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
         return False
 
 
 def problem_of(result: ExecutionResult, seconds: float) -> str:
     """Why a run did not end well: its time limit, or the end of its traceback; empty where it did."""
     if result.timed_out:
-        return f"it did not end within {seconds:g} seconds"
+        where = _LINE.findall(result.stderr)
+        return f"it did not end within {seconds:g} seconds" + (f"; it was here:\n{where[-1].strip()}" if where else "")
     if result.truncated:
         return "it printed without end"
     if result.exit_code != 0:

@@ -31,8 +31,7 @@ def compute(program: str) -> Computed:
     """Run a program and take its answer.
 
     Small models seldom obey a rule for how to hand the answer over, so three ways count, in this order: what the
-    program prints; what its last function that needs no argument returns; the value of its last expression or
-    assignment.
+    program prints; the value of a last expression or assignment; what its last function that needs no argument returns.
 
     Raises:
         UserError: The sandbox does not start or does not work on this machine.
@@ -59,15 +58,21 @@ def _ending(program: str) -> str | None:
         body = ast.parse(program).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    last = _last_value(body[-1], program) if body else None
+    if last is not None:
+        return f"print({last})"
     called = [node.name for node in body if isinstance(node, ast.FunctionDef) and _needs_nothing(node)]
-    if called:
-        return f"_coda = {called[-1]}()\nprint('' if _coda is None else _coda)"
-    last = body[-1] if body else None
-    if isinstance(last, ast.Expr):
-        return f"print({ast.get_source_segment(program, last.value)})"
-    if isinstance(last, ast.Assign) and isinstance(last.targets[0], ast.Name):
-        return f"print({last.targets[0].id})"
-    return None
+    return f"_coda = {called[-1]}()\nprint('' if _coda is None else _coda)" if called else None
+
+
+def _last_value(statement: ast.stmt, program: str) -> str | None:
+    """What a last statement leaves: its value, or the one name that it gives a value to."""
+    if isinstance(statement, ast.Expr):
+        return ast.get_source_segment(program, statement.value)
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) and isinstance(targets[-1], ast.Name):
+        return targets[-1].id
+    return _last_value(statement.body[-1], program) if isinstance(statement, ast.For | ast.While) else None
 
 
 def _needs_nothing(function: ast.FunctionDef) -> bool:

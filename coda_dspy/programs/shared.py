@@ -1,12 +1,21 @@
 """The one sandbox of this process: opened when a first program runs, closed at exit."""
 
 import atexit
+import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from coda_dspy.errors import UserError
 from coda_dspy.sandbox import KINDS, Sandbox, open_sandbox
 
+
+def _places() -> threading.BoundedSemaphore:
+    return threading.BoundedSemaphore(os.cpu_count() or 1)
+
+
 _lock = threading.Lock()
+_turns = _places()
 _opened: dict[str, Sandbox] = {}
 _kind = "auto"
 
@@ -38,6 +47,25 @@ def shared_sandbox() -> Sandbox:
         if _kind not in _opened:
             _opened[_kind] = open_sandbox(_kind)
         return _opened[_kind]
+
+
+@contextmanager
+def a_turn() -> Iterator[None]:
+    """A place to run in: as many programs at once as there are cores, for their limits are times."""
+    with _turns:
+        yield
+
+
+def _after_fork() -> None:
+    """A forked copy of this process gets a sandbox of its own; a lock that another thread held would never open."""
+    global _lock, _turns
+    _lock = threading.Lock()
+    _turns = _places()
+    _opened.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @atexit.register

@@ -9,7 +9,7 @@ from coda_dspy.sandbox.collecting import Capture, Collector, Ending
 from coda_dspy.sandbox.descriptors import Bag
 from coda_dspy.sandbox.errors import SandboxLost
 from coda_dspy.sandbox.jail.protocol import Descriptors
-from coda_dspy.sandbox.launching import Files, Launcher, Text, encoded, program_order
+from coda_dspy.sandbox.launching import Files, Launcher, Order, Text, encoded, program_order
 from coda_dspy.sandbox.limits import Limits
 from coda_dspy.sandbox.many import Stop, run_many
 from coda_dspy.sandbox.result import ExecutionResult
@@ -51,6 +51,10 @@ class Sandbox(Closing):
         """
         limits = limits or Limits()
         order = program_order(code, files or {}, limits)
+        first = self._run(order, stdin, limits)
+        return self._run(order, stdin, limits) if first.error else first  # a worker may have been killed from outside
+
+    def _run(self, order: Order, stdin: Text, limits: Limits) -> ExecutionResult:
         begun = time.monotonic()
         with Bag() as bag:
             out, err, status = bag.pipe(), bag.pipe(), bag.pipe()

@@ -8,6 +8,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from coda_dspy.sandbox.closing import Closing
@@ -54,7 +55,14 @@ class Session(Closing):
         self._lock = threading.Lock()
         self.closed = False
 
-    def execute(self, code: str, variables: Mapping[str, Any], tools: Tools, fields: Fields) -> dict[str, Any]:
+    def execute(
+        self,
+        code: str,
+        variables: Mapping[str, Any],
+        tools: Tools = MappingProxyType({}),
+        fields: Fields = None,
+        seconds: float | None = None,
+    ) -> dict[str, Any]:
         """Run one piece of code.
 
         Args:
@@ -62,6 +70,7 @@ class Session(Closing):
             variables: Names to set first; JSON values.
             tools: Functions of the host. Their arguments come from the program: hostile input.
             fields: What `SUBMIT` takes; None: one value.
+            seconds: Another limit for this piece alone.
 
         Returns:
             The reply: `type` (`result`, `final`, `syntax` or `error`), `value` or `error`, and `stdout`.
@@ -70,16 +79,17 @@ class Session(Closing):
             SandboxLost: The session ended, hung beyond its limit, or talked nonsense; it is closed then.
             ValueError: The variables are no JSON values.
         """
+        seconds = self._limits.seconds if seconds is None else seconds
         request = {"code": code, "variables": dict(variables), "tools": list(tools), "output_fields": fields}
-        data = json.dumps(request)
+        data = json.dumps({**request, "seconds": seconds})
         try:
-            return self._exchange(data, tools)
+            return self._exchange(data, tools, seconds)
         except BaseException:  # also Ctrl-C: the reply that is still to come would be taken for the next one's
             self.close()
             raise
 
-    def _exchange(self, data: str, tools: Tools) -> dict[str, Any]:
-        left = self._limits.seconds + _GRACE
+    def _exchange(self, data: str, tools: Tools, seconds: float) -> dict[str, Any]:
+        left = seconds + _GRACE
         while True:
             begun = time.monotonic()
             self._send(data, begun + left)
@@ -87,6 +97,8 @@ class Session(Closing):
             if reply["type"] != "tool":
                 return reply
             left -= time.monotonic() - begun  # a tool's time is the host's own
+            if left <= 0:
+                raise SandboxLost(f"no result within {seconds:g} seconds; the session is lost")
             data = _answer(reply, tools)
 
     def _send(self, data: str, end: float) -> None:
@@ -116,7 +128,7 @@ class Session(Closing):
         poll = select.poll()
         poll.register(descriptor, event)
         if not poll.poll(math.ceil(max(0.0, end - time.monotonic()) * 1000)):
-            raise SandboxLost(f"no reply within {self._limits.seconds:g} seconds; the session is lost")
+            raise SandboxLost("no reply within its limit of time; the session is lost")
 
     def close(self) -> None:
         """End the session and wait until it is gone. A second call does nothing."""

@@ -102,7 +102,6 @@ def test_words_of_the_command_line_set_every_field() -> None:
         "use_reflection": "true",
         "stop_on_agreement": "true",
         "max_total_tokens": "none",
-        "num_attempts_coding": "0",
         "plan_paths": "true",
         "first_path": "code",
     }

@@ -109,9 +109,9 @@ def _load(setup: Setup) -> None:
     sys.dont_write_bytecode = True
     sys.meta_path.append(_NamedPackages(setup.packages))
     for name in (*_COMMON, *setup.preload):
-        importlib.import_module(name)
-    if "sympy" in setup.preload:
-        warming.use_sympy()
+        warm_up = warming.STEPS.get(name) or getattr(importlib.import_module(name), "warm_up", None)
+        if warm_up is not None:
+            warm_up()
     _give_back_exit()
     gc.collect()
     gc.disable()

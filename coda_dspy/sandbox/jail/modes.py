@@ -15,5 +15,5 @@ def run(job: Job, code: str, extra: tuple[int, ...]) -> NoReturn:
     if job.mode == "batch":
         batch.run(code, extra[1:], extra[0], job)
     if job.mode == "session":
-        session.run(extra[0], extra[1], job.seconds, job.output_bytes)
+        session.run(extra[0], extra[1], job.output_bytes)
     program.run(code, job)

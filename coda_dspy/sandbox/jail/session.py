@@ -42,14 +42,14 @@ class _Capped(io.StringIO):
         return super().write(text)
 
 
-def run(requests: int, replies: int, seconds: float, most: int) -> NoReturn:
+def run(requests: int, replies: int, most: int) -> NoReturn:
     """Serve requests until they end, then end this process."""
     main = ModuleType("__main__")
     sys.modules["__main__"] = main
     with os.fdopen(requests, encoding="utf-8") as lines:
         session = _Session(lines, replies, main.__dict__, most)
         for line in lines:
-            session.serve(json.loads(line), seconds)
+            session.serve(json.loads(line))
     os._exit(0)
 
 
@@ -60,14 +60,14 @@ class _Session:
         self._names = names
         self._most = most
 
-    def serve(self, request: Mapping[str, Any], seconds: float) -> None:
+    def serve(self, request: Mapping[str, Any]) -> None:
         for name in request["tools"]:
             self._names[name] = self._tool(name)
         self._names["SUBMIT"] = _submit(request["output_fields"])
         self._names.update(request["variables"])
         printed = _Capped(self._most)
         sys.stdin, sys.stdout, sys.stderr = io.StringIO(), printed, printed
-        reply = self._reply(str(request["code"]), seconds)
+        reply = self._reply(str(request["code"]), float(request["seconds"]))
         write_line(self._replies, {**reply, "stdout": printed.getvalue()})
 
     def _reply(self, code: str, seconds: float) -> dict[str, Any]:

@@ -17,3 +17,7 @@ def use_sympy() -> None:
     sympy.latex(sympy.sympify("sqrt(2)/2 + 1/3").evalf(30))
     sympy.factorint(360)
     str(sympy.Matrix([[1, 2], [3, 4]]).det())
+
+
+STEPS = {"sympy": use_sympy}
+"""What to do after a module has been loaded. A module of our own may bring its step as `warm_up`."""

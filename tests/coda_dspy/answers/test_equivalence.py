@@ -96,8 +96,8 @@ def test_one_comparison_leaves_nothing_for_the_next() -> None:
     comparer = Comparer()
     for _ in range(2):
         with comparer._session() as session:
-            assert session.execute("hasattr(formulas, 'taken')", {}, {}, None)["value"] is False
-            session.execute("formulas.taken = True", {}, {}, None)
+            assert session.execute("hasattr(formulas, 'taken')", {})["value"] is False
+            session.execute("formulas.taken = True", {})
     comparer.close()
 
 
