@@ -5,10 +5,12 @@ import threading
 
 from coda_dspy.errors import UserError
 from coda_dspy.sandbox import KINDS, Sandbox, open_sandbox
+from coda_dspy.sandbox.places import PACKAGES
 
 _lock = threading.Lock()
 _opened: dict[str, Sandbox] = {}
 _kind = "auto"
+_PACKAGES = (*PACKAGES, "scipy")  # SciCode's problems need it
 
 
 def choose_sandbox(kind: str) -> None:
@@ -36,7 +38,7 @@ def shared_sandbox() -> Sandbox:
     """
     with _lock:
         if _kind not in _opened:
-            _opened[_kind] = open_sandbox(_kind)
+            _opened[_kind] = open_sandbox(_kind, packages=_PACKAGES)
         return _opened[_kind]
 
 
