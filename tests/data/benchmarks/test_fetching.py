@@ -117,6 +117,14 @@ def test_no_rows_are_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         load("gsm8k")
 
 
+def test_the_library_gives_rows_as_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real one, on a folder in the place of the hub."""
+    datasets = pytest.importorskip("datasets", reason="the hub needs datasets (the extra `hub`)")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    write(tmp_path / "train.jsonl", ROWS)
+    assert list(hub.rows(str(tmp_path), None, "train[:1]", "main")) == ROWS[:1]
+
+
 # Local files
 
 
