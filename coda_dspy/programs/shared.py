@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from coda_dspy.errors import UserError
 from coda_dspy.sandbox import KINDS, Sandbox, open_sandbox
+from coda_dspy.sandbox.places import PACKAGES
 
 
 def _places() -> threading.BoundedSemaphore:
@@ -18,6 +19,7 @@ _lock = threading.Lock()
 _turns = _places()
 _opened: dict[str, Sandbox] = {}
 _kind = "auto"
+_PACKAGES = (*PACKAGES, "scipy")  # SciCode's problems need it
 
 
 def choose_sandbox(kind: str) -> None:
@@ -45,7 +47,7 @@ def shared_sandbox() -> Sandbox:
     """
     with _lock:
         if _kind not in _opened:
-            _opened[_kind] = open_sandbox(_kind)
+            _opened[_kind] = open_sandbox(_kind, packages=_PACKAGES)
         return _opened[_kind]
 
 

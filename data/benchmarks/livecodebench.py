@@ -16,6 +16,14 @@ from coda_dspy.data.question import Question
 from coda_dspy.errors import UserError
 from coda_dspy.programs.cases import Case
 
+# Problems that the authors list as wrongly graded: several outputs are right, a judge answers, or a test is wrong.
+_ERRATA = frozenset(
+    {
+        *("abc311_c", "abc326_d", "abc327_b", "abc333_e", "abc337_e", "abc343_e", "abc350_c", "abc355_e", "abc362_c"),
+        *("find-words-containing-character", "find-the-peaks", "generate-binary-strings-without-adjacent-zeros"),
+        "apply-operations-to-make-string-empty",
+    }
+)
 _FILES = ("test.jsonl", "test2.jsonl", "test3.jsonl", "test4.jsonl", "test5.jsonl", "test6.jsonl")
 
 
@@ -38,6 +46,7 @@ def livecodebench(row: Row, first: datetime, last: datetime) -> Iterator[Questio
             "title": row.given("question_title"),
             "source": row.given("platform"),
             "date": begun.date().isoformat(),
+            "errata": not _ERRATA.isdisjoint((row.text("question_id"), row.given("question_title"))),
         },
         public_tests=public,
         tests=hidden,

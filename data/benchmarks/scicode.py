@@ -17,6 +17,7 @@ from coda_dspy.errors import UserError
 from coda_dspy.programs.cases import Case
 
 _SECONDS = 1800.0  # the official limit a step
+_PLOTTING = re.compile(r"\b(?:matplotlib|mpl_toolkits)\b")
 _SUPPLIED = ("13.6", "62.1", "76.3")
 _TARGETS = "test_data.h5"
 # The authors publish the targets outside of the hub; this is a copy of their file.
@@ -39,7 +40,7 @@ def scicode_dev(row: Row) -> Iterator[Question]:
     """The steps of one problem, without those that the benchmark supplies."""
     steps = _steps(row)
     asked: list[str] = []
-    code = [row.given("required_dependencies").strip()]
+    code = [_imports(row)]
     story: list[str] = []
     for place, step in enumerate(steps):
         name, told = step.text("step_number"), step.text("step_description_prompt").strip()
@@ -49,6 +50,12 @@ def scicode_dev(row: Row) -> Iterator[Question]:
             asked.append(id)
         code.append(_supplied(row, name) if name in _SUPPLIED else slot_of(id))
         story.append(f"{told}\n\n```python\n{code[-1]}\n```")
+
+
+def _imports(row: Row) -> str:
+    """What stands before the first step, but for plotting: no test needs it, and the sandbox has no package for it."""
+    lines = row.given("required_dependencies").strip().splitlines()
+    return "\n".join(line for line in lines if not _PLOTTING.search(line))
 
 
 def _steps(row: Row) -> list[Row]:
@@ -82,8 +89,7 @@ def _statement(row: Row, step: Row, story: Sequence[str]) -> str:
             "Write this step:",
             step.text("step_description_prompt").strip(),
             f"```python\n{header}\n```",
-            f"These imports stand before it, and nothing else may be imported:\n\n"
-            f"```python\n{row.given('required_dependencies').strip()}\n```",
+            f"These imports stand before it, and nothing else may be imported:\n\n```python\n{_imports(row)}\n```",
             "Give the code of this step only, without the imports, the earlier steps and examples of its use.",
         ]
     )

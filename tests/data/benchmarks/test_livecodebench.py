@@ -182,6 +182,11 @@ def test_the_files_of_a_release_are_read_one_after_the_other(tmp_path: Path, mon
     assert (len(loaded.questions), loaded.left_out) == (6, 6)
 
 
+def test_problems_that_the_authors_list_as_wrongly_graded_are_marked() -> None:
+    changes: list[dict[str, Any]] = [{}, {"question_id": "abc362_c"}, {"question_title": "find-the-peaks"}]
+    assert [convert(change)[0].meta["errata"] for change in changes] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
