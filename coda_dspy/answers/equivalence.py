@@ -65,14 +65,15 @@ class Comparer:
         return self._known.get((first, second), False)
 
     def _compared(self, a: str, b: str) -> bool | None:
-        end = time.monotonic() + self._limits.seconds
         for _ in range(2):  # once more where the process died before its time: something outside may have ended it
+            begun = 0.0
             try:
                 with self._session() as session:
+                    begun = time.monotonic()
                     reply = session.execute("formulas.same_or_unknown(a, b)", {"a": a, "b": b})
                 return bool(reply["value"]) if reply["type"] == "result" else None
             except SandboxLost:
-                if time.monotonic() >= end:
+                if time.monotonic() - begun >= self._limits.seconds:
                     break
         return None
 

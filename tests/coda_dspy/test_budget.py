@@ -131,3 +131,9 @@ def test_words_of_the_command_line_set_single_stages() -> None:
 def test_a_bad_word_of_the_command_line_is_explained(pair: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_fields([pair])
+
+
+@pytest.mark.parametrize("fields", [{}, {"num_attempts_coding": 3, "num_attempts_baseline": 0}])
+def test_agreement_needs_both_paths(fields: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="raise both above 0"):
+        Budget(stop_on_agreement=True, **fields)

@@ -313,3 +313,70 @@ def test_the_coder_shows_a_worked_example() -> None:
     budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0)
     AdaptiveCoda(budget, lm=lm)(question="Q?")
     assert "left = bought - 17" in (made.calls[0].request.messages[1].text or "")
+
+
+TWO_TESTS = {
+    **TASK,
+    "tests": [*TASK["tests"], {"input": "1", "output": "2", "testtype": "functional"}],
+}
+
+
+@pytest.mark.parametrize("fix", ["No program here.", Reply.cut("def"), block("def double(x):\n    return None")])
+def test_a_correction_that_is_worse_loses_to_the_program_that_it_should_correct(fix: object) -> None:
+    half_right = "def double(x):\n    return 2"
+    _, lm = engine(lambda call: fix if call.stage == "refine" else block(half_right))
+    prediction = AdaptiveCoda(DIRECT, lm=lm)(**TWO_TESTS)
+    assert (prediction.answer, prediction.trusted) == (half_right, False)
+
+
+@pytest.mark.parametrize("best_of_n", [1, 2])
+def test_a_program_that_passes_is_not_lost_to_a_reflection_that_fails(best_of_n: int) -> None:
+    def script(call: ScriptedCall) -> object:
+        if call.stage == "plan":
+            return "1. Do. (high)"
+        if call.stage == "reflect":
+            return Reply.cut("hm")
+        return block(RIGHT if call.sample.plan == 2 else WRONG)
+
+    _, lm = engine(script)
+    prediction = Coda(Budget(best_of_n=best_of_n, n_plans=3), lm=lm)(**TASK)
+    assert (prediction.answer, prediction.trusted) == (RIGHT, True)
+
+
+def test_inputs_are_proposed_from_assertions_too() -> None:
+    lucky = "def double(x):\n    return 6"
+    programs = [lucky, RIGHT, "def double(n):\n    return n * 2"]
+
+    def script(call: ScriptedCall) -> str:
+        if call.stage == "judge":
+            assert "double(3)" in call.prompt
+            return "```\ndouble(0)\n```\n```\nother(1)\n```"
+        return block(programs[call.sample.attempt])
+
+    _, lm = engine(script)
+    budget = Budget(num_attempts_baseline=3, num_attempts_coda=0, early_exit="off")
+    prediction = AdaptiveCoda(budget, lm=lm)(**{**TASK, "tests": ["assert double(3) == 6"]})
+    assert prediction.votes == {lucky: 1, RIGHT: 2}
+
+
+def test_the_reflector_is_not_told_of_tests_that_there_are_not() -> None:
+    made, lm = engine(lambda call: "1. Do. (high)" if call.stage == "plan" else block(RIGHT))
+    Coda(Budget(best_of_n=1, n_plans=2), lm=lm)(**{**TASK, "tests": []})
+    (prompt,) = (call.prompt for call in made.calls if call.stage == "reflect")
+    assert "No tests are known." in prompt and "It passes" not in prompt
+
+
+def test_what_a_failing_synthesis_came_to_is_in_the_transcript() -> None:
+    def script(call: ScriptedCall) -> str:
+        return "1. Do. (high)" if call.stage == "plan" else block(WRONG)
+
+    _, lm = engine(script)
+    prediction = Coda(Budget(best_of_n=1, n_plans=2), lm=lm)(**TASK)
+    assert any(step.stage == "reflect" and "Got:\n4" in step.text for step in prediction.transcript)
+    assert not prediction.trusted
+
+
+def test_a_plan_that_is_only_a_path_is_no_plan() -> None:
+    made, lm = engine(lambda call: "Path: compute" if call.stage == "plan" else "Answer: 5")
+    Coda(ONE_PLAN, lm=lm)(question="Q?")
+    assert made.count("execute") == 0

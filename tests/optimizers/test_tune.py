@@ -15,6 +15,7 @@ from coda_dspy.data import Question
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import JsonLines, Result
 from coda_dspy.optimizers import Space, TunePlan, tune
+from coda_dspy.sandbox import SandboxUnavailable
 from coda_dspy.testing import ScriptedCall, ScriptedEngine
 
 QUESTIONS = [Question(f"q{i}", f"What is {i} + 1?", str(i + 1)) for i in range(60)]
@@ -224,6 +225,21 @@ def test_the_better_path_goes_first_and_the_profile_says_on_what_that_rests(tmp_
     assert paths["direct"]["value"] < 1.0
     assert paths["agree"]["value"] == 1.0 and 0 < paths["agree"]["n"] < 10
     assert report.profile.budget["first_path"] == paths["first"] == "code"
+    assert report.profile.budget["num_attempts_coding"] == 3
+    assert report.profile.scores["test"]["tuned"]["value"] == 1.0
+    assert any(result.path == "code" for result in report.rows[1].results)
+
+
+def test_a_machine_that_runs_no_programs_can_still_be_tuned_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise SandboxUnavailable({"namespaces": "not here"})
+
+    monkeypatch.setattr("coda_dspy.programs.shared.open_sandbox", refuse)
+    monkeypatch.setattr("coda_dspy.programs.shared._opened", {})
+    _, lm = engine(lambda call: "```python\nprint(1)\n```" if call.stage == "code" else always_right(call))
+    report = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
+    assert any("programs cannot run here" in note for note in report.notes)
+    assert "paths" not in report.profile.scores
 
 
 def test_the_papers_order_stays_where_programs_are_no_better(tmp_path: Path) -> None:

@@ -122,7 +122,9 @@ def on_time_up(seconds: float, cpu_seconds: float | None, after: Callable[[], No
             signal.setitimer(signal.ITIMER_PROF, max(left, 0.01))
             return
         limit = f"{cpu_seconds:g} CPU seconds" if number == signal.SIGPROF else f"{seconds:g} seconds"
-        stack = [entry for entry in traceback.extract_stack(frame) if entry.filename == NAME]
+        stack = list(traceback.extract_stack(frame))
+        while stack and stack[0].filename != NAME:  # what leads to the program is ours
+            del stack[0]
         lines = ["Traceback (most recent call last):\n", *traceback.format_list(stack)]
         _say("".join(lines) + f"TimeoutError: the limit of {limit} was reached")
         for stream in (sys.stdout, sys.stderr):

@@ -91,6 +91,24 @@ def test_it_runs_where_programs_run() -> None:
     comparer.close()
 
 
+def test_many_comparisons_at_once_are_all_found_out() -> None:
+    comparer = Comparer()
+
+    def compare(k: int) -> bool:
+        return comparer.same(f"(x+{k})^2", f"x^2+{2 * k}x+{k * k}")
+
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(compare, range(2, 14)))
+    comparer.close()
+
+
+def test_what_was_not_found_out_in_time_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparer = Comparer()
+    verdicts = iter([None, True])
+    monkeypatch.setattr(comparer, "_compared", lambda a, b: next(verdicts))
+    assert [comparer.same("a", "b") for _ in range(3)] == [False, True, True]
+
+
 def test_one_comparison_leaves_nothing_for_the_next() -> None:
     """In the sandbox, even code that took over one comparison could not change another verdict."""
     comparer = Comparer()

@@ -45,3 +45,42 @@ def test_what_is_no_case_is_refused(row: object, message: str) -> None:
 
 def test_a_text_is_a_snippet() -> None:
     assert Case.of("assert f(1) == 2") == Case("assert f(1) == 2", form="snippet")
+
+
+@pytest.mark.parametrize("text", ["x = 1", "", "def check(candidate):\n    assert candidate(1) == 2", "assert ("])
+def test_a_text_that_asserts_nothing_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"asserts nothing when it runs|no Python code"):
+        Case.of(text, "tests, number 1")
+
+
+def test_inputs_that_are_named_become_arguments_in_their_order() -> None:
+    statement = (
+        "Two sum.\n\nExample 1:\n\nInput: nums = [2,7], target = 9\nOutput: [0,1]\nExplanation: it is.\n\n"
+        "**Input:** nums = [], target = 0\n**Output:** null\n"
+    )
+    assert [case.input for case in cases_in(statement, "two")] == [
+        "assert two([2,7], 9) == [0,1]",
+        "assert two([], 0) == None",
+    ]
+    of_class = cases_in(f"{statement}\n\nclass Solution:\n    def two(self, nums, target):", "two")
+    assert of_class[0].input == "assert Solution().two([2,7], 9) == [0,1]"
+
+
+def test_values_of_doctests_keep_their_types() -> None:
+    (case,) = cases_in(">>> f({1: (2, 3)})\n(4, {5})\n", "f")
+    assert case.input == "assert f({1: (2, 3)}) == (4, {5})"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Input\nn: an integer\n\nOutput\nits double\n",
+        "Input\nTwo integers in one line\n\nOutput\nTheir sum\n",
+    ],
+)
+def test_a_form_is_no_example(statement: str) -> None:
+    assert cases_in(statement) == []
+
+
+def test_explanations_are_no_part_of_an_output() -> None:
+    assert cases_in("Input\n3\nOutput\n6\nExplanation: twice 3\n") == [Case("3\n", "6\n")]

@@ -1,5 +1,12 @@
 """Programs on cases, in the real sandbox."""
 
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 
 from coda_dspy.data import builtin
@@ -201,3 +208,125 @@ def test_references_of_our_own_tasks_pass_and_stubs_do_not() -> None:
         assert question.grade(question.answer), question.id
         assert not question.grade(question.meta["broken"]), question.id
         assert question.grade(f"def {question.entry_point or 'main'}(*a):\n    return None") is False
+
+
+LIAR = """
+class Same:
+    def __eq__(self, other): return True
+    __lt__ = __le__ = __eq__
+    def __sub__(self, other): return self
+    def __abs__(self): return self
+
+def double(*args, **named): return Same()
+
+class Solution:
+    double = staticmethod(double)
+"""
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "assert double(2) == 4",
+        "solution = Solution()\ngiven = {'x': 2}\nassert solution.double(**given) == 4",
+        "candidate = Solution().double\nassert candidate(x=2) == 4",
+        "assert set(double([1])) == set([1, 1])",
+        "assert abs(double(2) - 4.0) < 1e-6",
+        "import math\nassert math.isclose(double(2), 4.0, rel_tol=0.01)",
+        "assert double(2) == 4 and double(3) == 3 + 3",
+        "def check(f):\n    assert f(2) == 2 * 2\n\ncheck(double)",
+        "assert double(2) is 4",
+    ],
+)
+def test_a_value_that_equals_everything_passes_nothing(snippet: str) -> None:
+    honest = "def double(x):\n    return 2 * x\nclass Solution:\n    def double(self, x):\n        return 2 * x"
+    assert verdicts(honest, [Case(snippet, form="snippet")]) == [True]
+    assert verdicts(LIAR, [Case(snippet, form="snippet")]) == [False]
+
+
+def test_an_assertion_of_identity_wants_the_same_type() -> None:
+    case = Case("assert f() is True", form="snippet")
+    assert verdicts("def f(): return True", [case]) == [True]
+    assert verdicts("def f(): return 1", [case]) == [False]
+
+
+def test_helpers_of_a_snippet_may_be_used() -> None:
+    case = Case("def twice(n):\n    return double(n) * 2\nassert twice(3) == 12", form="snippet")
+    assert verdicts(DOUBLE, [case]) == [True]
+    assert verdicts("def double(x): return x", [case]) == [False]
+
+
+@pytest.mark.parametrize("program", [DOUBLE, f"from __future__ import annotations\nprint('hi')\n{DOUBLE}"])
+def test_imports_from_the_future_and_prints_do_not_matter(program: str) -> None:
+    cases = [*CASES, Case("assert double(2) == 4", form="snippet")]
+    assert verdicts(program, cases, "double") == [True, True, True]
+
+
+def test_lines_in_feedback_are_the_programs_own() -> None:
+    (outcome,) = check("def double(x):\n    y = x\n    return y / 0", [CASES[0]], "double")
+    assert "line 3" in outcome.problem and "return y / 0" in outcome.problem
+
+
+def test_a_loop_without_end_costs_two_cases_and_says_where_it_was() -> None:
+    cases = [replace(case, seconds=0.3) for case in [Case("1", "2", "functional")] * 12]
+    began = time.monotonic()
+    outcomes = check("def f(x):\n    while True:\n        x += 1", cases, "f")
+    assert time.monotonic() - began < 6  # and not 12 times the limit on top of a busy machine
+    assert not any(outcome.passed for outcome in outcomes)
+    assert "while True" in outcomes[0].problem or "x += 1" in outcomes[0].problem
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "cases", "entry_point"),
+    [
+        ("def f(): return {'a': 1, 'b': 2}", "def f(): return {'b': 2, 'a': 1}", [Case("", "", "functional")], "f"),
+        ("def f(): return 6", "def f(): return 6.0", [Case("", "", "functional")], "f"),
+        ("def f(): return {0, 8}", "def f(): return {8, 0}", [Case("assert f() == {8, 0}", form="snippet")], "f"),
+        ("print(0.5)", "print('0.50 ')", [Case("", "")], None),
+    ],
+)
+def test_what_the_check_takes_for_the_same_votes_together(
+    one: str, two: str, cases: list[Case], entry_point: str | None
+) -> None:
+    assert behaviour(one, cases, entry_point) == behaviour(two, cases, entry_point)
+
+
+def test_many_right_programs_at_once_are_all_right() -> None:
+    """Their limits are times: a busy machine must not make them wrong."""
+
+    def passed(number: int) -> bool:
+        busy = f"def f(x):\n    for i in range(10**6 + {number}): x += i % 2\n    return {number}"
+        return verdicts(busy, [replace(Case("0", str(number), "functional"), seconds=3.0)], "f")[0]
+
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(passed, range(12)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_runs_programs_of_its_own() -> None:
+    code = (
+        "import os, sys, threading, time\n"
+        "from coda_dspy.programs import Case, check\n"
+        "def passes(n): return check(f'print({n})', [Case('', str(n))])[0].passed\n"
+        "threading.Thread(target=passes, args=(1,)).start()\n"
+        "time.sleep(0.05)\n"  # while the worker starts
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os._exit(0 if passes(2) else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) or not passes(3))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [
+        ("total = 2\ntotal += 5", "7"),
+        ("x: int = 7", "7"),
+        ("def apples():\n    return 5\ntotal = apples() * 3", "15"),
+        ("total = 0\nfor n in range(4):\n    total += n", "6"),
+    ],
+)
+def test_a_last_value_is_taken_before_a_function_is_called(program: str, answer: str) -> None:
+    assert compute(program).answer == answer

@@ -4,6 +4,8 @@ import secrets
 
 import pytest
 
+from coda_dspy.programs import Case, check
+
 
 def test_exit_code_0_is_no_answer(attack) -> None:
     for code in ("import os\nos._exit(0)", "raise SystemExit(0)", "import sys\nsys.exit(0)"):
@@ -63,15 +65,23 @@ frame = sys._getframe()
 while frame:
     found.update(str(v) for v in frame.f_locals.values() if isinstance(v, str) and needle in v and v != needle)
     frame = frame.f_back
-print("searched", [f for f in found if SUFFIX_HINT in f])
 """
 
 
-def test_the_expected_output_is_not_in_the_process(attack) -> None:
+@pytest.mark.parametrize("form", ["stdin", "functional", "snippet"])
+def test_the_expected_output_is_not_in_the_process(form: str) -> None:
+    """A program that searches its whole process for what the grader expects of it."""
     expected = "expected-is-" + secrets.token_hex(8)
-    result = attack(SEARCH.replace("SUFFIX_HINT", "''"))
-    assert result.stdout.startswith("searched")
-    assert expected[12:] not in result.stdout
+    spy = "def f():\n" + "".join(f"    {line}\n" for line in SEARCH.splitlines()) + "    return str(found)\n"
+    program = {"stdin": f"{spy}\nprint(f())"}.get(form, spy)
+    case = {
+        "stdin": Case("", expected),
+        "functional": Case("", f'"{expected}"', "functional"),
+        "snippet": Case(f"assert f() == '{expected}'", form="snippet"),
+    }[form]
+    (outcome,) = check(program, [case], "f")
+    assert not outcome.passed and outcome.problem == "" and outcome.got
+    assert expected[12:] not in outcome.got
 
 
 PATCH = """
