@@ -9,6 +9,7 @@ from coda_dspy.data.questions import (
     fingerprint,
     load,
     read_questions,
+    sample,
     split,
     write_questions,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "load",
     "problem_rate",
     "read_questions",
+    "sample",
     "split",
     "write_questions",
 ]

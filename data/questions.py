@@ -180,6 +180,22 @@ def split(questions: Iterable[Question], seed: int, train: int, validation: int,
     return Split(train=order[held_out:total], validation=order[test:held_out], test=order[:test])
 
 
+def sample(questions: Iterable[Question], seed: int, size: int) -> list[Question]:
+    """Some of the questions, chosen and ordered by their ids alone, with the whole set's mix of levels (see `split`).
+
+    Steps of a larger problem stay together, in their order; they count as one question.
+    """
+    found = list(questions)
+    followers = {question.previous: question for question in found if question.previous is not None}
+    ids = {question.id for question in found}
+    chosen: list[Question] = []
+    for question in _common_order([q for q in found if q.previous not in ids], seed)[:size]:
+        chosen.append(question)
+        while chosen[-1].id in followers:
+            chosen.append(followers[chosen[-1].id])
+    return chosen
+
+
 def fingerprint(questions: Iterable[Question]) -> str:
     """Return 16 hexadecimal digits that stand for the data: ids, questions, choices, answers and kinds.
 

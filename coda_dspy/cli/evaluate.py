@@ -46,23 +46,24 @@ def evaluate(compare: tuple[Path, Path] | None, **options: Any) -> None:
     if options["data"] is None:
         raise UserError("no questions; give --data (math, choice, code, a benchmark, or a file), or --compare A B")
     select_sandbox(options["sandbox"])
+    from coda_dspy.data import fingerprint, load
     from coda_dspy.evaluation import Stop
 
     stop = Stop(options["max_tokens_total"], options["deadline"])
-    questions = _questions(options)
-    results, folder = _evaluated(options, questions, stop)
-    print_summary(results)
+    data = load(options["data"])
+    questions = _chosen(data, options)
+    results, folder = _evaluated(options, fingerprint(data), questions, stop)
+    print_summary(results, questions)
     console.print(Text(f"saved in {folder}"))
-    if stop.reached:
-        missing = len(questions) * options["samples"] - len(results)
+    missing = len(questions) * options["samples"] - len(results)
+    if missing:
         err_console.print(Text(f"stopped: {stop.reached}; {missing} answers are missing, the same command goes on"))
         sys.exit(STOPPED)
 
 
-def _questions(options: dict[str, Any]) -> list[Any]:
-    from coda_dspy.data import load, sample
+def _chosen(questions: list[Any], options: dict[str, Any]) -> list[Any]:
+    from coda_dspy.data import sample
 
-    questions = load(options["data"])
     if options["seed"] is not None:
         questions = sample(questions, options["seed"], options["limit"] or len(questions))
     return _shard(questions[: options["limit"]], options["shard"])
@@ -80,13 +81,13 @@ def _shard(questions: list[Any], shard: str | None) -> list[Any]:
     return chosen
 
 
-def _evaluated(options: dict[str, Any], questions: list[Any], stop: Any) -> tuple[list[Any], Path]:
+def _evaluated(options: dict[str, Any], data: str, questions: list[Any], stop: Any) -> tuple[list[Any], Path]:
     from coda_dspy.evaluation import evaluate_in, results_in
     from coda_dspy.tracking import Tracker
 
     program = program_of(options)
     lm, program.lm = program.lm, None
-    described = _described(options, program)
+    described = _described(options, data, program)
     folder = options["output"] or _folder(options, lm)
     tracker = Tracker(options["mlflow_uri"], "coda-evaluate", f"evaluate {lm.model}", folder / "mlflow.json")
     status = "FAILED"
@@ -108,23 +109,24 @@ def _evaluated(options: dict[str, Any], questions: list[Any], stop: Any) -> tupl
         return results, folder
     except KeyboardInterrupt:
         status = "KILLED"
-        print_summary(results_in(folder))
+        print_summary(results_in(folder), questions)
         raise
     finally:
         _track(tracker, described, folder, status)
 
 
-def _described(options: dict[str, Any], program: Any) -> dict[str, Any]:
-    from coda_dspy.data import fingerprint, load
-
-    data = {"name": Path(options["data"]).name, "hash": fingerprint(load(options["data"])), "shard": options["shard"]}
-    algorithm = options["algorithm"] or type(program).__name__
+def _described(options: dict[str, Any], data: str, program: Any) -> dict[str, Any]:
     return {
-        "algorithm": algorithm,
+        "algorithm": options["algorithm"] or type(program).__name__,
         "adapter": program.adapter,
         "budget": program.budget.dump_state(),
         "profile": Path(options["profile"]).name if options["profile"] else None,
-        "data": data | {"seed": options["seed"]},
+        "data": {
+            "name": Path(options["data"]).name,
+            "hash": data,
+            "seed": options["seed"],
+            "shard": options["shard"],
+        },
     }
 
 
@@ -147,7 +149,7 @@ def _track(tracker: Any, described: dict[str, Any], folder: Path, status: str) -
     tracker.close(status)
 
 
-def print_summary(results: list[Any]) -> None:
+def print_summary(results: list[Any], questions: list[Any]) -> None:
     """The figures of a run, as far as it has come."""
     from coda_dspy.evaluation import summarize
 
@@ -156,7 +158,8 @@ def print_summary(results: list[Any]) -> None:
         return
     found = summarize(results)
     rows = [["accuracy", str(found.accuracy) if found.accuracy else "unknown: no right answers are given"]]
-    rows += [[f"pass@{k}", _estimate(estimate)] for k, estimate in found.passes.items()]
+    rows += _parts(results, questions)
+    rows += [[f"pass@{k}", _estimate(estimate)] for k, estimate in found.passes.items() if k > 1]
     rows += [["recall (any candidate right)", _estimate(found.recall)]]
     rows += [["one candidate by chance", _estimate(found.hit_rate)]]
     rows += [[name, f"{getattr(found, name):.1%}"] for name in ("unparsed", "truncated", "failed")]
@@ -164,6 +167,23 @@ def print_summary(results: list[Any]) -> None:
     rows += [["calls each", f"{found.calls:.1f}"], ["seconds each", f"{found.seconds:.1f}"]]
     console.print(table("", ["", f"{found.results} answers"], rows))
     console.print(stage_table({stage: dict(row) for stage, row in found.stages.items()}))
+
+
+def _parts(results: list[Any], questions: list[Any]) -> list[list[str]]:
+    """Figures that only some benchmarks have: whole problems of several steps, and what is left without errata."""
+    from coda_dspy.data import problem_rate
+    from coda_dspy.evaluation.statistics import accuracy
+
+    rows = []
+    if any("problem" in question.meta for question in questions):
+        correct = {result.id: bool(result.correct) for result in results if not result.sample}
+        done = [question for question in questions if question.id in correct]
+        rows.append(["whole problems", f"{problem_rate(done, correct):.1%}"])
+    listed = {question.id for question in questions if question.meta.get("errata")}
+    sound = [result for result in results if result.id not in listed and result.correct is not None]
+    if listed and sound:
+        rows.append(["without listed errata", str(accuracy(sound))])
+    return rows
 
 
 def _estimate(found: Any) -> str:

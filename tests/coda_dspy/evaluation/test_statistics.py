@@ -1,7 +1,11 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest, bootstrap, hypergeom
 
 from coda_dspy.evaluation import Result
-from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference, pass_at
 
 
 def results(pattern: str) -> list[Result]:
@@ -42,3 +46,48 @@ def test_an_engine_that_reports_no_usage_has_unknown_tokens() -> None:
 def test_a_lost_call_makes_the_mean_a_lower_bound_and_not_unknown() -> None:
     results = [Result("a", "1", tokens=None, known_tokens=5), Result("b", None, known_tokens=0)]
     assert mean_tokens(results) == 2.5
+
+
+def sampled(rows: list[str]) -> list[Result]:
+    """One question a row, one sample a letter."""
+    return [Result(str(q), None, "1", c == "+", sample=k) for q, row in enumerate(rows) for k, c in enumerate(row)]
+
+
+@given(st.integers(0, 12), st.integers(1, 12), st.integers(1, 12))
+def test_pass_at_k_is_one_minus_the_chance_to_draw_only_wrong_samples(right: int, n: int, k: int) -> None:
+    right, k = min(right, n), min(k, n)
+    found = pass_at(sampled(["+" * right + "-" * (n - right)]), k)
+    assert found is not None
+    assert found.value == pytest.approx(1 - hypergeom(n, right, k).pmf(0))
+
+
+def test_pass_at_k_needs_k_samples_of_every_question() -> None:
+    assert pass_at(sampled(["++", "+"]), 2) is None
+
+
+def test_with_several_samples_the_interval_is_a_bootstrap_over_questions() -> None:
+    rows = ["++++", "----", "+---", "++--", "++++", "----", "----", "+++-"]
+    means = np.array([row.count("+") / 4 for row in rows])
+    expected = bootstrap((means,), np.mean, method="percentile", random_state=0, n_resamples=9_999).confidence_interval
+    found = accuracy(sampled(rows))
+    assert found.value == pytest.approx(means.mean())
+    assert (found.low, found.high) == (pytest.approx(expected.low, abs=0.01), pytest.approx(expected.high, abs=0.01))
+    assert found.n == 8
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+def test_wilsons_interval_is_the_librarys(right: int, n: int) -> None:
+    right = min(right, n)
+    expected = binomtest(right, n).proportion_ci(method="wilson")
+    found = accuracy(results("+" * right + "-" * (n - right)))
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_the_sign_test_is_the_librarys() -> None:
+    first, second = results("+" * 3 + "-" * 12 + "+" * 5), results("-" * 3 + "+" * 12 + "+" * 5)
+    assert paired_difference(first, second).p_value == pytest.approx(binomtest(12, 15).pvalue)
+
+
+def test_what_nobody_can_grade_does_not_count() -> None:
+    ungraded = Result("x", "5", None, None)
+    assert accuracy([*results("++-"), ungraded]).n == 3

@@ -1,0 +1,100 @@
+"""Selectors on pools whose truth is known."""
+
+import random
+from collections.abc import Sequence
+
+import dspy
+import numpy as np
+import pytest
+from scripts import engine
+
+from coda_dspy import Budget
+from coda_dspy.candidate import Candidate
+from coda_dspy.errors import UserError
+from coda_dspy.evaluation import PoolRecord
+from coda_dspy.evaluation.selecting import compare
+from coda_dspy.evaluation.statistics import gap_closure
+from coda_dspy.testing import ScriptedCall
+from coda_dspy.verifier import Verifier
+
+
+def record(number: int, answers: Sequence[str], gold: str = "1", private: bool = False) -> PoolRecord:
+    candidates = tuple(Candidate(a, f"So.\nAnswer: {a}", "direct", i, 10) for i, a in enumerate(answers))
+    classes = tuple(tuple(i for i, a in enumerate(answers) if a == answer) for answer in dict.fromkeys(answers))
+    task = None if private else {"question": f"Q{number}?", "kind": "math"}
+    grades = tuple(a == gold for a in answers)
+    return PoolRecord(f"q{number}", 0, "", task, gold, None, None, candidates, grades, classes)
+
+
+def simulated(questions: int, accuracy: float, candidates: int = 5) -> list[PoolRecord]:
+    source = random.Random(5)
+    draw = lambda: "1" if source.random() < accuracy else source.choice("2345")  # noqa: E731
+    return [record(n, [draw() for _ in range(candidates)]) for n in range(questions)]
+
+
+def compared(records: list[PoolRecord], *names: str, script: object = None) -> dict:
+    _, lm = engine(script or (lambda call: "no idea"))  # type: ignore[arg-type]
+    with dspy.context(lm=lm):
+        return {s.name: s for s in compare(records, names, Verifier(), Budget())}
+
+
+def test_the_oracle_closes_the_whole_gap_and_chance_none_of_it() -> None:
+    records = simulated(200, 0.4)
+    found = compared(records, "oracle", "first", "majority")
+    recall = np.mean([r.recalled for r in records])
+    assert found["oracle"].accuracy.value == pytest.approx(recall)
+    assert found["oracle"].closure == (1.0, 1.0, 1.0)
+    first = found["first"].closure
+    assert first is not None and first.low < 0.05 and first.high > -0.05
+    majority = found["majority"].closure
+    assert majority is not None and 0.2 < majority.value < 1.0
+    assert majority.low < majority.value < majority.high
+
+
+def test_majority_is_the_verifiers_own_and_plurality_another_name_for_it() -> None:
+    records = [record(0, ["2", "1", "1"]), record(1, ["2", "1"]), record(2, ["1"])]
+    found = compared(records, "majority", "plurality")
+    assert found["majority"].accuracy.value == pytest.approx(2 / 3)  # a tie goes to the first vote
+    assert found["plurality"].accuracy == found["majority"].accuracy
+    assert found["majority"].gain.value == 0.0
+
+
+def test_a_judge_is_asked_once_a_class_and_only_where_candidates_disagree() -> None:
+    def knows(call: ScriptedCall) -> str:
+        return "Rating: 9" if "Answer: 1" in call.prompt else "Rating: 2"
+
+    made, lm = engine(knows)
+    records = [record(0, ["2", "2", "1"]), record(1, ["1", "1", "1"])]
+    with dspy.context(lm=lm):
+        (found,) = compare(records, ["judge"], Verifier(), Budget())
+    assert found.accuracy.value == 1.0
+    assert len(made.calls) == 2
+    assert found.tokens and found.gain.value == 0.5
+
+
+def test_pairwise_judging_runs_on_the_pool() -> None:
+    def prefers_one(call: ScriptedCall) -> str:
+        return f"Better: {1 if call.prompt.find('Answer: 1') < call.prompt.find('Answer: 2') else 2}"
+
+    assert compared([record(0, ["2", "2", "1"])], "pairwise", script=prefers_one)["pairwise"].accuracy.value == 1.0
+
+
+def test_judges_cannot_read_private_questions() -> None:
+    with pytest.raises(UserError, match="private"):
+        compared([record(0, ["2", "1"], private=True)], "judge")
+    assert compared([record(0, ["2", "1"], private=True)], "majority")["majority"].accuracy.n == 1
+
+
+def test_unknown_selectors_and_pools_without_grades_are_refused() -> None:
+    with pytest.raises(UserError, match="selector 'best' does not exist; choose one of: majority"):
+        compared(simulated(3, 0.5), "best")
+    with pytest.raises(UserError, match="no graded candidate"):
+        compared([], "majority")
+
+
+def test_gap_closure_is_its_formula_and_none_without_a_gap() -> None:
+    selected, chance, found = [1.0, 0.0, 1.0], [0.5, 0.0, 0.5], [1.0, 1.0, 1.0]
+    estimate = gap_closure(selected, chance, found)
+    assert estimate is not None
+    assert estimate.value == pytest.approx((2 / 3 - 1 / 3) / (1 - 1 / 3))
+    assert gap_closure([1.0], [1.0], [1.0]) is None
