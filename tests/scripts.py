@@ -9,6 +9,9 @@ from dspy.lm15 import Config, Message, Request
 from coda_dspy import connect
 from coda_dspy.testing import Reply, ScriptedCall, ScriptedEngine
 
+Run = Callable[..., tuple[int, str, str]]
+"""The command line within a test: exit code, standard output, standard error."""
+
 
 def engine(script: Callable[[ScriptedCall], object], **settings: Any) -> tuple[ScriptedEngine, dspy.LM]:
     """A scripted engine and its LM, which never waits between retries."""
