@@ -46,9 +46,14 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; errors that the user can mend are one line, without a traceback."""
+    """Run the command line."""
+    run_command(cli)
+
+
+def run_command(command: click.Command) -> None:
+    """Run a command and end the process; errors that the user can mend are one line, without a traceback."""
     try:
-        code = int(cli.main(standalone_mode=False) or 0)
+        code = int(command.main(standalone_mode=False) or 0)
     except UserError as error:
         _complain(f"error: {error}")
         code = 2

@@ -1,0 +1,113 @@
+"""A measured table as Markdown, as CSV and as plots."""
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from coda_dspy.evaluation import summarize
+from coda_dspy.evaluation.statistics import accuracy, gap_closure, mean_tokens, paired_difference
+from coda_dspy.profile import write_atomically
+
+from .running import Row
+from .tables import Table
+
+SHOWN = ("variant", "accuracy", "against the first, paired", "tokens each", "unparsed", "truncated")
+COLUMNS = ("variant", "accuracy", "low", "high", "n", "against the first", "tokens each", "unparsed", "truncated")
+
+
+def write(table: Table, rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
+    """Write `TABLE.md`, `TABLE.csv` and the plots into a folder, and say which files these are.
+
+    Args:
+        table: What was compared.
+        rows: At least one, with results.
+        folder: Where to.
+        command: What was typed to get it, for the reader.
+    """
+    texts = {f"{table.name}.md": markdown(table, rows, command), f"{table.name}.csv": as_csv(rows)}
+    for name, text in texts.items():
+        write_atomically(folder / name, text)
+    return [*(folder / name for name in texts), *_plots(table, rows, folder)]
+
+
+def cells(rows: Sequence[Row]) -> list[list[str]]:
+    """The rows as text, for tables in a terminal and in Markdown."""
+    found = []
+    for row in rows:
+        score, summary = accuracy(row.results), summarize(row.results)
+        difference = "" if row is rows[0] else str(paired_difference(rows[0].results, row.results))
+        tokens = mean_tokens(row.results)
+        rates = (f"{summary.unparsed:.0%}", f"{summary.truncated:.0%}") if row.measured else ("", "")
+        found.append([row.name, str(score), difference, "unknown" if tokens is None else f"{tokens:,.0f}", *rates])
+    return found
+
+
+def markdown(table: Table, rows: Sequence[Row], command: str) -> str:
+    """The table with what it was made by, and the paper's figures beside."""
+    lines = [f"# {table.name}: {table.title}", "", f"    {command}", ""]
+    lines += _grid(
+        ["variant", "accuracy", "against the first, paired", "tokens each", "unparsed", "truncated"], cells(rows)
+    )
+    lines += ["", "Intervals are 95 %: Wilson's for one sample a question, bootstraps over questions else."]
+    if table.derived:
+        lines += ["Rows without rates are read off the candidates of the others, and cost no further call."]
+    lines += ["", "## The paper's figures", ""]
+    if table.paper:
+        figures = [[f.engine, f.benchmark, f.variant, f"{f.value:.1%}"] for f in table.paper]
+        lines += _grid(["engine", "benchmark", "variant", "accuracy"], figures)
+    else:
+        lines += ["Not at hand."]
+    return "\n".join(lines) + "\n"
+
+
+def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *rows)]
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """One line a row, with plain numbers."""
+    file = StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        score, summary = accuracy(row.results), summarize(row.results)
+        difference = paired_difference(rows[0].results, row.results).value
+        figures: list[Any] = [*score, difference, mean_tokens(row.results), summary.unparsed, summary.truncated]
+        writer.writerow([row.name, *figures])
+    return file.getvalue()
+
+
+def _plots(table: Table, rows: Sequence[Row], folder: Path) -> list[Path]:
+    from coda_dspy.reporting import plots
+
+    points = [plots.Point(row.name, *accuracy(row.results)[:3], mean_tokens(row.results)) for row in rows]
+    measured = [row for row in rows if row.measured]
+    drawn = {
+        "accuracy": plots.accuracy_against_tokens(points),
+        "stages": plots.tokens_by_stage([plots.StageTokens(row.name, _stages(row)) for row in measured]),
+        "closure": plots.gap_closure([_closure(row) for row in measured]),
+    }
+    paths = []
+    for name, figure in drawn.items():
+        path = folder / f"{table.name}-{name}.png"
+        path.write_bytes(plots.as_png(figure))
+        paths.append(path)
+    return paths
+
+
+def _stages(row: Row) -> dict[str, float | None]:
+    """Mean tokens a question by stage."""
+    stages = summarize(row.results).stages
+    sums = {name: (stage["tokens_in"], stage["tokens_out"]) for name, stage in stages.items()}
+    return {name: None if None in pair else sum(pair) / len(row.results) for name, pair in sums.items()}
+
+
+def _closure(row: Row) -> Any:
+    from coda_dspy.reporting import plots
+
+    graded = [r for r in row.results if r.correct is not None and r.hit_rate is not None]
+    columns = [[float(r.correct or 0), float(r.hit_rate or 0), float(r.recalled or 0)] for r in graded]
+    closure = gap_closure(*zip(*columns, strict=True)) if columns else None
+    return plots.Closure(row.name, *closure) if closure is not None else plots.Closure(row.name, None)

@@ -1,0 +1,118 @@
+"""Measure the variants of a table: all in one folder and on one cache, so that they share samples."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from coda_dspy import AdaptiveCoda, Budget
+from coda_dspy.data import Question, fingerprint
+from coda_dspy.errors import UserError
+from coda_dspy.evaluation import Result, Stop, evaluate_in
+from coda_dspy.profile import with_algorithm
+
+from .tables import Derived, Table, Variant
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a measured table.
+
+    Args:
+        name: The variant.
+        results: Its results, a question and sample each.
+        measured: False for a row that was read off the candidates of others.
+    """
+
+    name: str
+    results: Sequence[Result]
+    measured: bool = True
+
+
+def run(
+    table: Table,
+    questions: Sequence[Question],
+    lm: dspy.LM,
+    folder: Path,
+    *,
+    budget: Budget,
+    samples: int = 1,
+    workers: int = 8,
+    stop: Stop | None = None,
+    on_result: Callable[[Result], None] = lambda result: None,
+    on_variant: Callable[[Variant], None] = lambda variant: None,
+) -> list[Row]:
+    """Measure a table; the same call goes on after a crash.
+
+    Args:
+        table: What to compare.
+        questions: On what; all of kinds that the table is about.
+        lm: The engine.
+        folder: Where each variant gets a folder of its own, and all of them one cache.
+        budget: What the variants change.
+        samples: Answers to each question.
+        workers: Questions at the same time.
+        stop: When to start no further question.
+        on_result: Called for every result.
+        on_variant: Called before each variant.
+
+    Returns:
+        The rows in the order of the table, derived ones last; only of questions that every variant has answered.
+
+    Raises:
+        UserError: A question is of another kind, or the folder holds another run.
+    """
+    strange = sorted({question.kind for question in questions} - set(table.kinds))
+    if strange:
+        raise UserError(f"{table.name} is about {' and '.join(table.kinds)}, but there are {strange[0]} questions")
+    stop = stop or Stop()
+    measured = []
+    for variant in table.variants:
+        on_variant(variant)
+        results = evaluate_in(
+            folder / variant.name.replace(" ", "-"),
+            _program(variant, budget),
+            questions if variant.public_tests else [_without_public_tests(q) for q in questions],
+            lm,
+            {"table": table.name, "variant": variant.name, "data": {"hash": fingerprint(questions)}},
+            samples=samples,
+            workers=workers,
+            stop=stop,
+            on_result=on_result,
+            cache=folder / "cache",
+        )
+        measured.append(Row(variant.name, results))
+    common = _in_all(measured)
+    rows = [Row(row.name, [r for r in row.results if (r.id, r.sample) in common]) for row in measured]
+    return [*rows, *(_derived(derived, rows) for derived in table.derived)]
+
+
+def _program(variant: Variant, budget: Budget) -> Any:
+    program = AdaptiveCoda(budget.replace(**variant.budget))
+    return with_algorithm(program, variant.algorithm)
+
+
+def _without_public_tests(question: Question) -> Question:
+    """The same question, graded by the same tests, none of which the program may be tried on."""
+    return replace(question, public_tests=(), tests=question.public_tests + question.tests)
+
+
+def _in_all(rows: Sequence[Row]) -> set[tuple[str, int]]:
+    answered = [{(result.id, result.sample) for result in row.results} for row in rows]
+    return set.intersection(*answered)
+
+
+def _derived(derived: Derived, rows: Sequence[Row]) -> Row:
+    """Right where any candidate of the named variants is; it costs what they cost together."""
+    named = [row.results for row in rows if row.name in derived.variants]
+    results = [
+        replace(
+            group[0],
+            correct=any(result.recalled for result in group),
+            known_tokens=sum(result.known_tokens for result in group),
+        )
+        for group in zip(*named, strict=True)
+    ]
+    return Row(derived.name, results, measured=False)
