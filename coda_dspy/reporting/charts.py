@@ -1,11 +1,11 @@
 """The plots of a report, as images that stand in the page itself."""
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from coda_dspy.evaluation import Result, summarize
-from coda_dspy.evaluation.statistics import Estimate, accuracy, by_question, mean_tokens
+from coda_dspy.evaluation import Result, Summary, summarize
+from coda_dspy.evaluation.statistics import Estimate
 
 from .folders import Entry, Run
 from .head import are_graded, closure
@@ -21,11 +21,19 @@ class Chart(NamedTuple):
     words: str
 
 
-def charts(run: Run) -> list[Chart]:
-    """The plots for which the run has figures."""
-    groups = _groups(run.entries)
+class Group(NamedTuple):
+    """Results that are measured together."""
+
+    name: str
+    results: Sequence[Result]
+    found: Summary
+
+
+def charts(run: Run, found: Summary) -> list[Chart]:
+    """The plots for which the run has figures; `found` is the summary of its results."""
+    groups = [Group("all questions", run.results, found), *_by_path(run.results)]
     points, closures = _points(run, groups), _closures(groups)
-    bars = [StageTokens(name, _stage_tokens(results)) for name, results in groups.items()]
+    bars = [StageTokens(group.name, _stage_tokens(group)) for group in groups]
     drawn = []
     if points:
         words = "; ".join(f"{p.name}: {share(Estimate(*p[1:4]))} at {number(p.tokens)} tokens" for p in points)
@@ -43,27 +51,25 @@ def _chart(title: str, plot: Callable[[Any], Any], values: Sequence[Any], words:
     return Chart(title, f"data:image/svg+xml;base64,{data}", words)
 
 
-def _groups(entries: Sequence[Entry]) -> dict[str, list[Result]]:
-    """All results, and where there are several paths those of each."""
-    results = [entry.result for entry in entries]
-    paths = dict.fromkeys(result.path for result in results)
-    groups = {"all questions": results}
-    if len(paths) > 1:
-        for path in sorted(paths, key=str):
-            groups[f"path {path}" if path else "no answer"] = [r for r in results if r.path == path]
-    return groups
+def _by_path(results: Sequence[Result]) -> list[Group]:
+    """Where there are several paths, the results of each."""
+    paths = sorted({result.path or "" for result in results})
+    split = {path: [result for result in results if (result.path or "") == path] for path in paths}
+    found = [Group(f"path {path}" if path else "no answer", part, summarize(part)) for path, part in split.items()]
+    return found if len(found) > 1 else []
 
 
-def _points(run: Run, groups: Mapping[str, Sequence[Result]]) -> list[Point]:
+def _points(run: Run, groups: Sequence[Group]) -> list[Point]:
     """The chosen answers, overall and by path, between one candidate and the best of all."""
-    found = summarize(run.results)
+    found = groups[0].found
     points = []
     if found.hit_rate is not None:
         points.append(Point("one candidate", *found.hit_rate, _tokens_of_a_candidate(run.entries)))
-    for name, results in groups.items():
-        if by_question(results):
-            score = accuracy(results)
-            points.append(Point(f"{name} (n = {score.n})", score.value, score.low, score.high, mean_tokens(results)))
+    for group in groups:
+        score = group.found.accuracy
+        if score is not None:
+            name = f"{group.name} (n = {score.n})"
+            points.append(Point(name, score.value, score.low, score.high, group.found.tokens))
     if found.recall is not None:
         points.append(Point("any candidate (recall)", *found.recall, found.tokens))
     return points
@@ -76,17 +82,17 @@ def _tokens_of_a_candidate(entries: Sequence[Entry]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(tokens) else None
 
 
-def _stage_tokens(results: Sequence[Result]) -> dict[str, float | None]:
-    found = {}
-    for stage, row in summarize(results).stages.items():
+def _stage_tokens(group: Group) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for stage, row in group.found.stages.items():
         known = row["tokens_in"] is not None and row["tokens_out"] is not None
-        found[stage] = (row["tokens_in"] + row["tokens_out"]) / len(results) if known else None
+        found[stage] = (row["tokens_in"] + row["tokens_out"]) / len(group.results) if known else None
     return found
 
 
-def _closures(groups: Mapping[str, Sequence[Result]]) -> list[Closure]:
-    graded = {name: closure(results) for name, results in groups.items() if are_graded(results)}
-    return [Closure(name, *found) if found is not None else Closure(name, None) for name, found in graded.items()]
+def _closures(groups: Sequence[Group]) -> list[Closure]:
+    graded = [(group.name, closure(group.results)) for group in groups if are_graded(group.results)]
+    return [Closure(name, *found) if found is not None else Closure(name, None) for name, found in graded]
 
 
 def _bar_words(bar: StageTokens) -> str:

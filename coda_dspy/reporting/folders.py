@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from re import split
-from typing import Any, TypeVar
+from typing import Any
 
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import JsonLines, Pool, PoolRecord, Result, RunFolder
 from coda_dspy.evaluation.recorded import POOL, RESULTS
 from coda_dspy.sampling import Sample
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def _entries(folder: Path) -> list[Entry]:
 
 
 def _result(row: Mapping[str, Any], path: Path) -> Result:
-    result = _checked(Result, row, path, row.get("id"))
+    result: Result = _checked(Result, row, path, row.get("id"))
     _checked(dict[str, StageRow], result.stages, path, result.id)
     return result
 
@@ -133,23 +132,30 @@ def _result(row: Mapping[str, Any], path: Path) -> Result:
 def _entry(result: Result, record: PoolRecord | None, pool: Path) -> Entry:
     if record is None:
         return Entry(result, None)
-    checked = _checked(PoolRecord, record.to_json(), pool, record.id)
+    checked: PoolRecord = _checked(PoolRecord, record.to_json(), pool, record.id)
     positions = range(len(checked.candidates))
     if len(checked.grades) != len(positions) or not all(m in positions for members in checked.classes for m in members):
         raise UserError(f"{pool} is damaged: grades or classes of {record.id!r} fit no candidates; remove that line")
     return Entry(result, checked, _checked(tuple[StepRow, ...], checked.steps, pool, record.id))
 
 
-def _checked(kind: type[T], value: Any, path: Path, name: Any) -> T:
+def _checked(kind: Any, value: Any, path: Path, name: Any) -> Any:
     """A value as what it should be, every field of its type; `name` says in errors where it stands."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_python(value)
+        return _adapter(kind).validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise UserError(f"{path} is damaged: {field} of {name!r}: {first['msg']}; remove that line") from error
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _natural(key: tuple[str, int]) -> tuple[list[tuple[int, str]], int]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from coda_dspy.evaluation import Result, Summary, summarize
+from coda_dspy.evaluation import Result, Summary
 from coda_dspy.evaluation.statistics import Estimate, by_question, gap_closure, mean_of
 
 from .folders import Run
@@ -37,9 +37,8 @@ def facts(run: Run) -> list[tuple[str, str]]:
     return [(name, plain(described[name])) for name in order]
 
 
-def figures(run: Run) -> list[Figure]:
-    """What it came to."""
-    results, found = run.results, summarize(run.results)
+def figures(results: Sequence[Result], found: Summary) -> list[Figure]:
+    """What it came to; `found` is the summary of the results."""
     rates = [Figure(name, f"{getattr(found, name):.1%}", note) for name, note in RATES.items()]
     return [*_quality(results, found), *rates, *_cost(results, found)]
 

@@ -18,6 +18,7 @@ from .visible import visible
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#999999")
 _MARKERS = "osD^vPX"
 _WIDTH = 5.6  # inches
+_ROW = 0.48  # holds two lines
 _LONGEST_NAME = 44
 
 
@@ -81,7 +82,7 @@ def accuracy_against_tokens(points: Sequence[Point]) -> Any:
 @_own_style()
 def tokens_by_stage(bars: Sequence[StageTokens]) -> Any:
     """Mean tokens a question, stacked by stage; a bar a name, the first one on top."""
-    figure, axes = _figure(1.5 + 0.38 * len(bars))
+    figure, axes = _figure(1.5 + _ROW * len(bars))
     entries = []
     ends = [0.0] * len(bars)
     for stage in _in_order({stage for bar in bars for stage in bar.tokens}):
@@ -100,7 +101,7 @@ def tokens_by_stage(bars: Sequence[StageTokens]) -> Any:
 @_own_style()
 def gap_closure(bars: Sequence[Closure]) -> Any:
     """What was made of the gap between one candidate drawn by chance (0) and the best one that there was (1)."""
-    figure, axes = _figure(1.2 + 0.38 * len(bars))
+    figure, axes = _figure(1.2 + _ROW * len(bars))
     for row, bar in enumerate(bars):
         if bar.value is None:
             _write(axes, (0, row), "no gap to close")

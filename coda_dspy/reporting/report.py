@@ -58,15 +58,16 @@ def page_of(run: Run) -> str:
 
 
 def _content(run: Run) -> dict[str, Any]:
+    results, found = run.results, summarize(run.results)
     several = len({entry.result.id for entry in run.entries}) < len(run.entries)
     rows = [row_of(entry, several)._asdict() for entry in run.entries]
     return {
         "title": f"Evaluation of {run.described.get('engine', 'an engine')}",
         "facts": facts(run),
         "described": json.dumps(run.described, indent=2, ensure_ascii=False),
-        "figures": [figure._asdict() for figure in figures(run)],
-        "bill": bill(summarize(run.results).stages),
-        "charts": [chart._asdict() for chart in charts(run)],
+        "figures": [figure._asdict() for figure in figures(results, found)],
+        "bill": bill(found.stages),
+        "charts": [chart._asdict() for chart in charts(run, found)],
         "filters": [(name, label) for name, (label, _) in FILTERS.items()],
         "rows": rows,
         "searched": ["\n".join(row["searched"]) for row in rows],
