@@ -37,12 +37,34 @@ class StepRow:
 
 
 @dataclass(frozen=True)
+class TaskRow:
+    """What was asked."""
+
+    question: str
+    choices: Sequence[str] | None = None
+    entry_point: str | None = None
+    tests: Sequence[Mapping[str, str]] = ()
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One question and sample: what it came to, and from the pool its candidates and what every role said."""
+    """One question and sample: what it came to, and what the pool has of it, if it has it.
+
+    Args:
+        result: What it came to.
+        record: Its candidates.
+        task: What was asked; `None` where that is private.
+        steps: What every role said.
+    """
 
     result: Result
-    record: PoolRecord | None
+    record: PoolRecord | None = None
+    task: TaskRow | None = None
     steps: Sequence[StepRow] = ()
+
+    @property
+    def is_private(self) -> bool:
+        return self.record is not None and self.task is None
 
 
 @dataclass(frozen=True)
@@ -131,12 +153,13 @@ def _result(row: Mapping[str, Any], path: Path) -> Result:
 
 def _entry(result: Result, record: PoolRecord | None, pool: Path) -> Entry:
     if record is None:
-        return Entry(result, None)
+        return Entry(result)
     checked: PoolRecord = _checked(PoolRecord, record.to_json(), pool, record.id)
     positions = range(len(checked.candidates))
     if len(checked.grades) != len(positions) or not all(m in positions for members in checked.classes for m in members):
         raise UserError(f"{pool} is damaged: grades or classes of {record.id!r} fit no candidates; remove that line")
-    return Entry(result, checked, _checked(tuple[StepRow, ...], checked.steps, pool, record.id))
+    task = _checked(TaskRow | None, checked.task, pool, record.id)
+    return Entry(result, checked, task, _checked(tuple[StepRow, ...], checked.steps, pool, record.id))
 
 
 def _checked(kind: Any, value: Any, path: Path, name: Any) -> Any:

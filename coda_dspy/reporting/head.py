@@ -39,8 +39,7 @@ def facts(run: Run) -> list[tuple[str, str]]:
 
 def figures(results: Sequence[Result], found: Summary) -> list[Figure]:
     """What it came to; `found` is the summary of the results."""
-    rates = [Figure(name, f"{getattr(found, name):.1%}", note) for name, note in RATES.items()]
-    return [*_quality(results, found), *rates, *_cost(results, found)]
+    return [*_quality(results, found), *_rates(found), *_cost(results, found)]
 
 
 def _quality(results: Sequence[Result], found: Summary) -> list[Figure]:
@@ -57,6 +56,12 @@ def _quality(results: Sequence[Result], found: Summary) -> list[Figure]:
         Figure("gap closure", share(closure(results)), "from one candidate (0 %) to recall (100 %)"),
         Figure("samples", _samples(results), "answers to each question"),
     ]
+
+
+def _rates(found: Summary) -> list[Figure]:
+    shares = {name: getattr(found, name) for name in RATES}
+    counts = {name: f"{round(value * found.results)} of {found.results}" for name, value in shares.items()}
+    return [Figure(name, f"{value:.1%}", f"{counts[name]}: {RATES[name]}") for name, value in shares.items()]
 
 
 def _cost(results: Sequence[Result], found: Summary) -> list[Figure]:

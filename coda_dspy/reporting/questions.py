@@ -8,7 +8,7 @@ from coda_dspy.candidate import Candidate
 from coda_dspy.evaluation import PoolRecord
 from coda_dspy.task import LETTERS
 
-from .folders import Entry, StepRow
+from .folders import Entry, StepRow, TaskRow
 from .words import UNKNOWN, line, number, tokens_of, verdict
 
 # A part of an opened question, as the page's script reads it: a text or a table, with a title.
@@ -19,7 +19,10 @@ FILTERS: dict[str, tuple[str, Callable[[Entry], bool]]] = {
     "disagreeing": ("disagreeing (more than one class)", lambda entry: len(_votes(entry)) > 1),
     "truncated": ("truncated", lambda entry: entry.result.truncated),
     "unparsed": ("unparsed", lambda entry: entry.result.unparsed),
-    "missed": ("right answer found but not chosen", lambda entry: _is_missed(entry)),
+    "missed": (
+        "right answer found but not chosen",
+        lambda entry: entry.result.correct is False and bool(entry.result.recalled),
+    ),
 }
 
 
@@ -49,12 +52,12 @@ def row_of(entry: Entry, several_samples: bool) -> Row:
     name = f"{result.id} · sample {result.sample + 1}" if several_samples else result.id
     cells = {
         "answer": line(result.answer) if result.answer is not None else "no answer",
-        "gold": line(result.gold) if result.gold is not None else ("private" if _is_private(entry) else UNKNOWN),
+        "gold": line(result.gold) if result.gold is not None else ("private" if entry.is_private else UNKNOWN),
         "path": result.path or "none",
         "votes": " : ".join(str(votes) for _, votes, _ in _votes(entry)) or "none",
         "tokens": tokens_of(result.tokens, result.known_tokens),
     }
-    searched = [result.id, _question(entry), result.answer or "", result.gold or ""]
+    searched = [result.id, _question(entry.task), result.answer or "", result.gold or ""]
     flags = [flag for flag, (_, passes) in FILTERS.items() if passes(entry)]
     return Row(name, verdict(result.correct), cells, flags, searched, list(_parts(entry)))
 
@@ -62,11 +65,11 @@ def row_of(entry: Entry, several_samples: bool) -> Row:
 def _parts(entry: Entry) -> Iterator[Part]:
     """In the order in which it happened."""
     result, record = entry.result, entry.record
-    yield _text("question", _question(entry) or _missing(entry), open=True)
+    yield _text("question", _question(entry.task) or _missing(entry), open=True)
     if result.error is not None:
         yield _text("failed as a whole", result.error, failed=True, open=True)
     if record is not None:
-        if record.task is not None:
+        if not entry.is_private:
             yield from map(_step, entry.steps)
             yield from _unsaid(record, {step.text for step in entry.steps})
         yield _candidates(record)
@@ -88,29 +91,20 @@ def bill(stages: Mapping[str, Mapping[str, Any]]) -> Part:
     return _table("cost by stage", columns, rows)
 
 
-def _question(entry: Entry) -> str:
-    """The question as a person reads it; empty where its text is not known, or private."""
-    task = entry.record.task if entry.record is not None else None
+def _question(task: TaskRow | None) -> str:
+    """The question as a person reads it; empty where its text is not known."""
     if task is None:
         return ""
-    lines = [str(task.get("question", ""))]
-    lines += [f"{letter}) {choice}" for letter, choice in zip(LETTERS, task.get("choices") or (), strict=False)]
-    if task.get("entry_point"):
-        lines.append(f"asked for: {task['entry_point']}")
-    lines += [f"test: {test['input']} gives {test['output']}" for test in task.get("tests") or () if "output" in test]
+    lines = [task.question]
+    lines += [f"{letter}) {choice}" for letter, choice in zip(LETTERS, task.choices or (), strict=False)]
+    if task.entry_point:
+        lines.append(f"asked for: {task.entry_point}")
+    lines += [f"test: {test.get('input')} gives {test.get('output')}" for test in task.tests]
     return "\n".join(lines)
 
 
 def _missing(entry: Entry) -> str:
-    return "Private: its text is not kept." if _is_private(entry) else "Not in the pool, so its text is not known."
-
-
-def _is_private(entry: Entry) -> bool:
-    return entry.record is not None and entry.record.task is None
-
-
-def _is_missed(entry: Entry) -> bool:
-    return entry.result.correct is False and bool(entry.result.recalled)
+    return "Private: its text is not kept." if entry.is_private else "Not in the pool, so its text is not known."
 
 
 def _votes(entry: Entry) -> list[tuple[str, int, str]]:

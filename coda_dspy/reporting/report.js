@@ -81,13 +81,13 @@
   function table(part) {
     const wide = made("div", "", "wide");
     wide.tabIndex = 0;
-    const made_table = made("table");
-    made_table.append(made("caption", part.title));
-    const head = made_table.createTHead().insertRow();
+    const grid = made("table");
+    grid.append(made("caption", part.title));
+    const head = grid.createTHead().insertRow();
     for (const column of part.columns) head.append(made("th", column));
-    const body = made_table.createTBody();
+    const body = grid.createTBody();
     for (const cells of part.rows) body.insertRow().append(...cells.map((cell) => made("td", cell)));
-    wide.append(made_table);
+    wide.append(grid);
     return wide;
   }
 

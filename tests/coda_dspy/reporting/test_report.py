@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from run_folders import Page, answered, candidate, folder_of, stage, step
+from scripts import answering, engine
 
-from coda_dspy import Budget
+from coda_dspy import AdaptiveCoda, Budget
+from coda_dspy.data import Question
 from coda_dspy.errors import UserError
-from coda_dspy.evaluation import CompressedLines, JsonLines, PoolRecord, Result
+from coda_dspy.evaluation import CompressedLines, JsonLines, PoolRecord, Result, evaluate_in
 from coda_dspy.evaluation.statistics import accuracy, gap_closure, hit_rate, mean_tokens, recall
 
 pytest.importorskip("jinja2")
@@ -181,6 +183,20 @@ def test_a_question_that_failed_as_a_whole_is_shown_without_a_pool(tmp_path: Pat
     }
 
 
+def test_what_an_evaluation_wrote_can_be_read(tmp_path: Path) -> None:
+    _, lm = engine(answering(["2", "3", None], ["2"]))
+    program = AdaptiveCoda(Budget(best_of_n=1, n_plans=1, early_exit="off"))
+    question = Question("q", "What is 1 + 1?", "2")
+    results = evaluate_in(tmp_path / "run", program, [question], lm, {"budget": program.budget.dump_state()})
+    page = Page(write_report([tmp_path / "run"]).read_text(encoding="utf-8"))
+    assert page.figures["accuracy"] == share(accuracy(results))
+    assert page.figures["budget"] == "best_of_n 1, n_plans 1, early_exit off"
+    (parts,) = page.opened
+    steps = [part["title"].partition(" (")[0] for part in parts if "(" in part["title"]]
+    assert sorted(steps) == ["direct", "direct", "direct", "execute", "plan", "reflect"]
+    assert "What is 1 + 1?" in parts[0]["text"] and [part["title"] for part in parts if part.get("failed")]
+
+
 def test_shards_are_joined(tmp_path: Path) -> None:
     folders = [
         folder_of(tmp_path / f"{i}", [answered(f"q{i}", [answer])], data={"name": "sums", "shard": f"{i}/2"})
@@ -252,6 +268,8 @@ def test_other_damage_is_refused_with_its_file(tmp_path: Path) -> None:
         write_report(
             [folder_of(tmp_path / "steps", [(result, replace(record, steps=({**step("plan", ""), "place": 1},)))])]
         )
+    with pytest.raises(UserError, match=r"pool\.jsonl\.gz is damaged: choices of 'q'"):
+        write_report([folder_of(tmp_path / "task", [(result, replace(record, task={"question": "?", "choices": 1}))])])
     other = folder_of(tmp_path / "schema", [(result, None)])
     CompressedLines(other / "pool.jsonl.gz").append({"schema": 9, "id": "q", "sample": 0})
     with pytest.raises(UserError, match="schema is 9"):
