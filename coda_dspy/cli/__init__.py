@@ -13,6 +13,7 @@ _COMMANDS = {
     "solve": "Answer one question, or a file of them.",
     "evaluate": "Measure a program on questions, or compare two measurements.",
     "select": "Compare ways to choose among the candidates of an evaluation.",
+    "report": "Write the report of a measurement: one HTML file to look at.",
     "tune": "Compile prompts and search the budget for an engine.",
     "engines": "List the local engines, and fetch their weights.",
     "doctor": "Say what this machine has: sandbox, engines, versions.",
