@@ -19,9 +19,9 @@ pytest.importorskip("matplotlib")
 from coda_dspy.reporting import write_report
 
 HOSTILE = (
-    "</script><script>document.title='owned'</script></pre></details></style><!--"
+    "</script><script>document.title='owned'</script></pre></details></style>"
     "<img src=x onerror=\"document.title='owned'\"><svg onload=alert(1)>"
-    "\" onclick='1' ' {{ 7 * 7 }} ]]> &lt; $\\frac{ \x1b[31m \u202e \ud800 \x00 \u2028 \r"
+    "\" onclick='1' ' {{ 7 * 7 }} ]]> &lt; $\\frac{ \x1b[31m \u202e \ud800 \x00 \u2028 \r <!--"
 )
 
 
