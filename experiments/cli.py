@@ -90,6 +90,7 @@ def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, o
     status = "FAILED"
     try:
         with RunDisplay(len(spec.variants) * each, options["deadline"]) as display:
+            display.phase(f"{spec.name}, {len(spec.variants)} variants", len(spec.variants) * each)
             rows = run(
                 spec,
                 questions,
@@ -100,7 +101,6 @@ def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, o
                 workers=options["workers"],
                 stop=stop,
                 on_result=display.result,
-                on_variant=lambda variant: display.phase(variant.name, each),
             )
         status = "KILLED" if stop.reached else "FINISHED"
         _track(tracker, spec, rows, folder)

@@ -1,6 +1,9 @@
-"""Measure the variants of a table: all in one folder and on one cache, so that they share samples."""
+"""Measure the variants of a table: all in one folder and on one cache, so that they share samples.
 
-from collections.abc import Callable, Sequence
+Block by block, every variant on the same questions, so that a run that is cut short has whole rows to show.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +11,7 @@ from typing import Any
 import dspy
 
 from coda_dspy import AdaptiveCoda, Budget
-from coda_dspy.data import Question, fingerprint
+from coda_dspy.data import Question
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result, Stop, evaluate_in
 from coda_dspy.profile import with_algorithm
@@ -42,7 +45,6 @@ def run(
     workers: int = 8,
     stop: Stop | None = None,
     on_result: Callable[[Result], None] = lambda result: None,
-    on_variant: Callable[[Variant], None] = lambda variant: None,
 ) -> list[Row]:
     """Measure a table; the same call goes on after a crash.
 
@@ -56,7 +58,6 @@ def run(
         workers: Questions at the same time.
         stop: When to start no further question.
         on_result: Called for every result.
-        on_variant: Called before each variant.
 
     Returns:
         The rows in the order of the table, derived ones last; only of questions that every variant has answered.
@@ -68,25 +69,36 @@ def run(
     if strange:
         raise UserError(f"{table.name} is about {' and '.join(table.kinds)}, but there are {strange[0]} questions")
     stop = stop or Stop()
-    measured = []
-    for variant in table.variants:
-        on_variant(variant)
-        results = evaluate_in(
-            folder / variant.name.replace(" ", "-"),
-            _program(variant, budget),
-            questions if variant.public_tests else [_without_public_tests(q) for q in questions],
-            lm,
-            {"table": table.name, "variant": variant.name, "data": {"hash": fingerprint(questions)}},
-            samples=samples,
-            workers=workers,
-            stop=stop,
-            on_result=on_result,
-            cache=folder / "cache",
-        )
-        measured.append(Row(variant.name, results))
+    found: dict[str, list[Result]] = {variant.name: [] for variant in table.variants}
+    for block in _blocks(questions, 2 * workers):
+        for variant in table.variants:
+            found[variant.name] += evaluate_in(
+                folder / variant.name.replace(" ", "-"),
+                _program(variant, budget),
+                block if variant.public_tests else [_without_public_tests(question) for question in block],
+                lm,
+                {"table": table.name, "variant": variant.name},
+                samples=samples,
+                workers=workers,
+                stop=stop,
+                on_result=on_result,
+                cache=folder / "cache",
+            )
+    measured = [Row(name, results) for name, results in found.items()]
     common = _in_all(measured)
     rows = [Row(row.name, [r for r in row.results if (r.id, r.sample) in common]) for row in measured]
     return [*rows, *(_derived(derived, rows) for derived in table.derived)]
+
+
+def _blocks(questions: Sequence[Question], size: int) -> Iterator[list[Question]]:
+    """The questions in blocks of about the given size; steps of one problem stay together."""
+    block: list[Question] = []
+    for question in questions:
+        if len(block) >= size and question.previous != block[-1].id:
+            yield block
+            block = []
+        block.append(question)
+    yield block
 
 
 def _program(variant: Variant, budget: Budget) -> Any:

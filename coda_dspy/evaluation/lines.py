@@ -114,8 +114,10 @@ def _members(content: bytes) -> Iterator[tuple[int, bytes]]:
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
         try:
             text = member.decompress(content[end:])
-        except zlib.error:
-            return
+        except zlib.error as error:
+            raise UserError(
+                f"the compressed file is damaged at byte {end} ({error}); what stands before is whole: cut it there"
+            ) from error
         if not member.eof:
             return
         end = len(content) - len(member.unused_data)

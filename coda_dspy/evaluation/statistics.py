@@ -3,6 +3,7 @@
 The unit is the question: several samples of one question are averaged first, for they are not independent.
 """
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import comb, sqrt
@@ -182,11 +183,12 @@ def gap_closure(selected: Sequence[float], chance: Sequence[float], found: Seque
 def _bootstrapped(arrays: tuple[Any, ...], statistic: Callable[..., Any]) -> tuple[float, float]:
     """Ends of the 95 % percentile interval over questions; resamples without a value are left out."""
     import numpy as np
-    from scipy.stats import bootstrap
+    from scipy.stats import DegenerateDataWarning, bootstrap
 
-    found = bootstrap(
-        arrays, statistic, paired=True, vectorized=True, method="percentile", n_resamples=RESAMPLES, random_state=0
-    )
+    settings: dict[str, Any] = {"paired": True, "vectorized": True, "method": "percentile", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # of resamples without a gap
+        found = bootstrap(arrays, statistic, n_resamples=RESAMPLES, **settings)
     low, high = np.nanpercentile(found.bootstrap_distribution, (2.5, 97.5))
     return float(low), float(high)
 
