@@ -159,7 +159,7 @@ def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answe
             prediction = program(**question.task.arguments())
     except CallFailed as error:
         correct = question.grade(None)
-        nothing = {"recalled": False, "hit_rate": 0.0} if keep and correct is not None else {}
+        nothing: dict[str, Any] = {"recalled": False, "hit_rate": 0.0} if keep and correct is not None else {}
         return Answered(item, Result(correct=correct, error=str(error), **known, **nothing), None)
     seconds = round(time.monotonic() - started, 3)
     record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds) if keep else None
