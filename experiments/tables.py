@@ -1,4 +1,4 @@
-"""The paper's tables (arXiv 2509.19762) as specs: which variants are compared, on what, and what the paper found.
+"""The paper's tables (arXiv 2509.19762), and two of our own, as specs: which variants are compared, and on what.
 
 The paper's figures are shown where they are at hand.
 """
@@ -80,6 +80,33 @@ _ABLATIONS = (
 )
 _RECALL = (Derived("recall@best_of_N", ("Coda",)),)
 
+_ONE = {"num_attempts_baseline": 1, "num_attempts_coda": 0}
+_ONE_CODED = {**_ONE, "num_attempts_baseline": 0, "num_attempts_coding": 1}
+# Not of the paper: single answers by each path, on the samples with which Algorithm 2 begins.
+_OWN = (
+    Table(
+        "paths",
+        "Which path suits an engine, and what Algorithm 2 makes of both",
+        ("math",),
+        (
+            Variant("direct", "adaptive", _ONE),
+            Variant("code", "adaptive", _ONE_CODED),
+            Variant("code with refinement", "adaptive", {**_ONE_CODED, "refine_rounds": 2}),
+            Variant("adaptive", "adaptive", {"num_attempts_coding": 3, "refine_rounds": 2, "stop_on_agreement": True}),
+        ),
+    ),
+    Table(
+        "refinement",
+        "What refinement on public tests is worth",
+        ("code",),
+        (
+            Variant("one program", "adaptive", _ONE),
+            Variant("with refinement", "adaptive", {**_ONE, "refine_rounds": 2}),
+            Variant("adaptive", "adaptive", {"refine_rounds": 2}),
+        ),
+    ),
+)
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -139,6 +166,7 @@ TABLES: dict[str, Table] = {
                 PaperFigure("as in the paper", "LiveCodeBench", "Coda with tests", 0.605),
             ),
         ),
+        *_OWN,
     )
 }
 """The tables by their names."""
