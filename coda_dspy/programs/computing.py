@@ -3,7 +3,7 @@
 import ast
 from dataclasses import dataclass
 
-from coda_dspy.programs.checking import problem_of, working
+from coda_dspy.programs.running import problem_of, working
 from coda_dspy.programs.shared import shared_sandbox
 from coda_dspy.sandbox import Limits
 

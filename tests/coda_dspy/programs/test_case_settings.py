@@ -9,7 +9,7 @@ import pytest
 
 from coda_dspy.errors import UserError
 from coda_dspy.programs import Case, check, passes
-from coda_dspy.programs.checking import problem_of
+from coda_dspy.programs.running import problem_of
 from coda_dspy.sandbox import ExecutionResult
 
 BEFORE = "import math as given\ndef helper(x):\n    return x + 1"
