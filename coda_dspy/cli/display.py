@@ -114,9 +114,9 @@ class RunDisplay:
         self.planned, self.minutes = questions, minutes
         self.started = time.monotonic() if started is None else started
         self.begun = time.monotonic()
-        self.done = self.tokens = 0
+        self.done = self.tokens = self.right = self.judged = 0
         self.name, self.phase_total, self.phase_done = "starting", 0, 0
-        self.best_text = "–"
+        self.so_far = ""
         self._live: Live | None = None
         self._ended = threading.Event()
 
@@ -137,7 +137,7 @@ class RunDisplay:
         """Where nothing can be redrawn: a line every few seconds, also while one long question is being answered."""
         last, silent = (-1, ""), 0
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            now = (self.done, self.best_text)
+            now = (self.done, self.so_far)
             silent = 0 if now != last else silent + 1
             if silent % LINES_TO_SKIP == 0:  # at once where something ended, now and then where nothing did
                 err_console.print(self._line(), markup=False, highlight=False, soft_wrap=True)
@@ -154,7 +154,15 @@ class RunDisplay:
         self.tokens += result.billed_tokens or 0
 
     def best(self, text: str) -> None:
-        self.best_text = text
+        self.so_far = f"best so far {text}"
+
+    def graded(self, result: Any) -> None:
+        """A result, and how many of the graded ones were right so far."""
+        self.result(result)
+        if result.correct is not None:
+            self.right += bool(result.correct)
+            self.judged += 1
+            self.so_far = f"{self.right} of {self.judged} right"
 
     def render(self) -> Text:
         return Text(f"{self.name}\n{self._line()}")
@@ -163,7 +171,7 @@ class RunDisplay:
         rate = self.tokens / max(time.monotonic() - self.begun, 0.001)
         return (
             f"[{self._clock()}] {self.phase_done}/{self.phase_total} questions, {self.tokens:,} tokens, "
-            f"{rate:.0f} tokens/s, best so far {self.best_text}, about {self._left()} left"
+            f"{rate:.0f} tokens/s, {self.so_far + ', ' if self.so_far else ''}about {self._left()} left"
         )
 
     def _clock(self) -> str:

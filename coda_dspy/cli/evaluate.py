@@ -103,7 +103,7 @@ def _evaluated(options: dict[str, Any], data: str, questions: list[Any], stop: A
                 samples=options["samples"],
                 workers=options["workers"],
                 stop=stop,
-                on_result=display.result,
+                on_result=display.graded,
             )
         status = "KILLED" if stop.reached else "FINISHED"
         return results, folder
