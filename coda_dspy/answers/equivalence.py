@@ -65,8 +65,9 @@ class Comparer:
         return self._known.get((first, second), False)
 
     def _compared(self, a: str, b: str) -> bool | None:
-        for _ in range(2):  # once more where the process died before its time: something outside may have ended it
-            begun = 0.0
+        for pause in (0.0, 0.1, 0.5):  # again where the process died before its time: something may have killed it
+            time.sleep(pause)
+            begun = time.monotonic()
             try:
                 with self._session() as session:
                     begun = time.monotonic()

@@ -86,8 +86,10 @@ def test_after_kill_9_the_same_command_goes_on_and_generates_nothing_twice(
 
 
 def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(
-    command: list[str], tmp_path: Path, server: FakeOpenAIServer
+    command: list[str], tmp_path: Path, server: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # After some calls the server falls silent, so that the run cannot be over before it is interrupted.
+    monkeypatch.setattr(server, "_reply", lambda call: adds(call) if call.index < 20 else Reply("late", delay=30))
     process = subprocess.Popen([*command, "--output", "run"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     while server.count < 15 and time.monotonic() < until:

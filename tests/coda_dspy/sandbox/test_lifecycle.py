@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from coda_dspy.errors import UserError
-from coda_dspy.sandbox import Limits, Sandbox, SandboxUnavailable, forkserver, open_sandbox, report
+from coda_dspy.sandbox import (
+    ExecutionResult,
+    Limits,
+    Sandbox,
+    SandboxUnavailable,
+    forkserver,
+    open_sandbox,
+    report,
+)
 from coda_dspy.sandbox.errors import SandboxLost
 
 LEVELS = ("namespaces", "landlock")
@@ -103,22 +111,53 @@ def test_a_closed_sandbox_says_so(fork_server: Sandbox) -> None:
         fork_server.session()
 
 
-@pytest.mark.parametrize("whole_group", [True, False])
-def test_a_worker_that_dies_is_told_and_replaced(fork_server: Sandbox, whole_group: bool) -> None:
-    results = []
-    thread = threading.Thread(target=lambda: results.append(fork_server.run("import time\ntime.sleep(60)")))
+def started(sandbox: Sandbox, code: str) -> tuple[threading.Thread, list[ExecutionResult]]:
+    """A run in the background, and where its result goes."""
+    results: list[ExecutionResult] = []
+    thread = threading.Thread(target=lambda: results.append(sandbox.run(code)))
     thread.start()
+    return thread, results
+
+
+def kill_worker(sandbox: Sandbox, but: set[int] = frozenset()) -> int:  # type: ignore[assignment]
+    """End the worker, another one than those in `but`, and everything below it."""
+    assert within(10, lambda: bool(set(pids(sandbox)) - but))
+    (worker,) = set(pids(sandbox)) - but
     time.sleep(0.3)
-    (worker,) = pids(fork_server)
-    for pid in session_of(worker) if whole_group else {max(session_of(worker) - {worker}, default=worker)}:
+    for pid in session_of(worker):
         os.kill(pid, signal.SIGKILL)
-    thread.join(5)
+    return worker
+
+
+def test_a_run_whose_worker_dies_is_repeated_in_another(fork_server: Sandbox) -> None:
+    thread, results = started(fork_server, "import time\ntime.sleep(1)\nprint('done')")
+    worker = kill_worker(fork_server)
+    thread.join(30)
+    assert (results[0].stdout, results[0].error) == ("done\n", "")
+    assert within(2, lambda: not session_of(worker))
+
+
+def test_workers_that_die_again_are_told_of_and_replaced(fork_server: Sandbox) -> None:
+    thread, results = started(fork_server, "import time\ntime.sleep(60)")
+    first = kill_worker(fork_server)
+    kill_worker(fork_server, but={first})
+    thread.join(10)
     assert not thread.is_alive()
-    if whole_group:
-        assert "died during the run" in results[0].error and not results[0].ok
+    assert "died during the run" in results[0].error and not results[0].ok
     for _ in range(3):
         assert fork_server.run("print(1)").stdout == "1\n"
-    assert within(2, lambda: not session_of(worker) or pids(fork_server) == [worker])
+
+
+def test_a_process_below_the_worker_that_dies_ends_one_run(fork_server: Sandbox) -> None:
+    thread, _ = started(fork_server, "import time\ntime.sleep(60)")
+    time.sleep(0.5)
+    (worker,) = pids(fork_server)
+    os.kill(max(session_of(worker) - {worker}, default=worker), signal.SIGKILL)
+    thread.join(1)
+    assert fork_server.run("print(1)").stdout == "1\n"
+    fork_server.close()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 HOST = """
