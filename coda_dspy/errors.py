@@ -17,6 +17,10 @@ class EngineError(UserError):
     """The engine cannot be used at all: unknown name, unreachable server, refused key."""
 
 
+class EngineSilent(EngineError):
+    """The engine never answered one question: it is gone, or it cannot take that question."""
+
+
 class CallFailed(CodaError):
     """One call to the engine gave nothing usable; its tokens are in the ledger all the same."""
 

@@ -8,7 +8,7 @@ import dspy
 
 from coda_dspy.budget import Budget
 from coda_dspy.candidate import Candidate, Path
-from coda_dspy.errors import EngineError, EngineFailed, UserError
+from coda_dspy.errors import EngineFailed, EngineSilent, UserError
 from coda_dspy.question import Question, open_question
 from coda_dspy.task import Task
 from coda_dspy.voting import AnswerClass, plurality
@@ -128,7 +128,7 @@ def refuse_silence(question: Question) -> None:
     if entries and all(entry.error is not None for entry in entries):
         lost = [f for f in question.failures if isinstance(f, EngineFailed) and f.transient]
         if lost:
-            raise EngineError(
+            raise EngineSilent(
                 f"the engine gave no reply in {len(entries)} tries. Last reason: {lost[-1].reason}. "
                 "Is the server running, and its address right (api_base)?"
             )

@@ -11,6 +11,8 @@ from typing import Any, BinaryIO
 
 from coda_dspy.errors import UserError
 
+_PIECE = 1 << 16
+
 
 class JsonLines:
     """An append-only file with one JSON object a line, each on the disk before `append` returns.
@@ -108,17 +110,25 @@ class CompressedLines(JsonLines):
 
 
 def _members(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """Where each whole gzip member ends, and what it holds."""
-    end = 0
-    while end < len(content):
+    """Where each whole gzip member ends, and what it holds.
+
+    Raises:
+        UserError: A member in the middle is damaged.
+    """
+    end, place, view = 0, 0, memoryview(content)
+    while place < len(content):
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        try:
-            text = member.decompress(content[end:])
-        except zlib.error as error:
-            raise UserError(
-                f"the compressed file is damaged at byte {end} ({error}); what stands before is whole: cut it there"
-            ) from error
+        parts = []
+        while not member.eof and place < len(content):
+            piece = view[place : place + _PIECE]
+            try:
+                parts.append(member.decompress(piece))
+            except zlib.error as error:
+                raise UserError(
+                    f"the compressed file is damaged at byte {end} ({error}); what stands before is whole: cut it there"
+                ) from error
+            place += len(piece) - len(member.unused_data)
         if not member.eof:
             return
-        end = len(content) - len(member.unused_data)
-        yield end, text
+        end = place
+        yield end, b"".join(parts)

@@ -4,7 +4,7 @@ One compressed JSON line a question and sample. Of private questions (GPQA asks 
 and figures, and no text.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from coda_dspy.task import Task
 from coda_dspy.voting import classify
 
 from .lines import CompressedLines
-from .result import Gradable
+from .result import Gradable, is_private, told
 
 SCHEMA = 1
 
@@ -68,24 +68,28 @@ class PoolRecord:
     @property
     def recalled(self) -> bool | None:
         """Whether any candidate is right; `None` where nobody knows."""
-        return None if None in self.grades else any(self.grades)
+        return None if self.correct is None or None in self.grades else any(self.grades)
 
     @property
     def hit_rate(self) -> float | None:
         """Share of the candidates that are right: the accuracy of one drawn by chance."""
-        if None in self.grades:
+        if self.correct is None or None in self.grades:
             return None
         return sum(map(bool, self.grades)) / len(self.grades) if self.grades else 0.0
 
     @classmethod
     def of(
-        cls, question: Gradable, sample: int, asked: str, prediction: dspy.Prediction, seconds: float
+        cls,
+        question: Gradable,
+        sample: int,
+        asked: str,
+        prediction: dspy.Prediction,
+        seconds: float,
+        grade: Callable[[str | None], bool | None],
     ) -> "PoolRecord":
         """The record of an answered question. Every candidate is graded; a program's hidden tests run for that."""
-        task = question.task
-        private = bool(getattr(question, "private", False))
+        task, private = question.task, is_private(question)
         candidates = tuple(prediction.candidates)
-        grade = {answer: question.grade(answer) for answer in dict.fromkeys(c.answer for c in candidates)}
         classes = classify([c.answer for c in candidates], lambda a, b: answers.same(task, a, b))
         return cls(
             id=question.id,
@@ -94,16 +98,23 @@ class PoolRecord:
             task=None if private else _plain(task),
             gold=None if private else question.answer or None,
             answer=prediction.answer,
-            correct=question.grade(prediction.answer),
+            correct=grade(prediction.answer),
             candidates=tuple(_without_texts(c) if private else c for c in candidates),
-            grades=tuple(grade[c.answer] for c in candidates),
+            grades=tuple(grade(c.answer) for c in candidates),
             classes=tuple(c.members for c in classes),
             outputs=tuple(_outputs(task, c.answer) for c in candidates) if task.kind == "code" else (),
             steps=() if private else tuple(map(_step, prediction.transcript)),
             stages=prediction.ledger.by_stage(),
-            failures=tuple(prediction.failures),
+            failures=tuple(told(question, prediction.failures)),
             seconds=seconds,
         )
+
+    @classmethod
+    def empty(cls, question: Gradable, sample: int, asked: str, correct: bool | None, reason: str) -> "PoolRecord":
+        """The record of a question that failed as a whole."""
+        private = is_private(question)
+        task, gold = (None, None) if private else (_plain(question.task), question.answer or None)
+        return cls(question.id, sample, asked, task, gold, None, correct, (), (), (), failures=(reason,))
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain values. Traces, which serve optimizers within one process, are left out."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,13 @@ class Stop:
     _begun: float = field(default_factory=time.monotonic, init=False)
 
     def count(self, result: Result) -> None:
-        """A question is done."""
+        """A question is done.
+
+        Raises:
+            UserError: There is a limit on tokens, and the engine does not say how many it took.
+        """
+        if self.tokens is not None and result.calls and result.tokens is None and not result.known_tokens:
+            raise UserError("the limit on tokens cannot be kept: the engine does not report usage; use --deadline")
         self.billed += result.billed_tokens if result.billed_tokens is not None else result.known_tokens
 
     def keep_going(self) -> bool:
@@ -61,6 +67,8 @@ def evaluate_in(
     stop: Stop | None = None,
     on_result: Callable[[Result], None] = lambda result: None,
     cache: Path | None = None,
+    session: str = "",
+    on_begin: Callable[[], None] = lambda: None,
 ) -> list[Result]:
     """Evaluate a program and keep everything in a folder.
 
@@ -74,21 +82,25 @@ def evaluate_in(
         workers: Questions at the same time.
         stop: When to start no further question.
         on_result: Called for every result as it comes, those of earlier processes first.
+        session: Name of this process, for the results.
+        on_begin: Called once the folder is this run's.
         cache: Another folder for DSPy's cache, for runs that share samples.
 
     Raises:
         UserError: Another run was begun in the folder, or is running there; the disk is full.
         EngineError: The engine cannot be used at all.
     """
-    stop = stop or Stop()
+    stop, session = stop or Stop(), session or new_session()
     what = {"engine": str(lm.model), "settings": settings_of(lm), **described}
 
     def finished(result: Result) -> None:
         stop.count(result)
-        on_result(result)
+        # What an earlier process has paid for says nothing of this one's speed.
+        on_result(result if result.session == session else replace(result, billed_tokens=0))
 
     with locked(folder), own_cache(cache or folder / "cache"), dspy.context(lm=lm):
         RunFolder(folder).begin(what)
+        on_begin()
         return evaluate(
             program,
             questions,
@@ -96,7 +108,7 @@ def evaluate_in(
             store=JsonLines(folder / RESULTS),
             pool=Pool(folder / POOL),
             workers=workers,
-            session=new_session(),
+            session=session,
             on_result=finished,
             keep_going=stop.keep_going,
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -50,6 +51,7 @@ class Result:
         error: Why the question failed as a whole; it counts as wrong.
         session: Which process answered it (see `new_session`).
         asked: Fingerprint of the question, the engine and the program (see `fingerprint`).
+        grading: What its verdict depends on (see `grading_key`).
         sample: Which sample of the question it is, from 0.
         recalled: Whether any candidate is right; `None` where candidates were not graded.
         hit_rate: Share of the candidates that are right; `None` where they were not graded.
@@ -73,6 +75,7 @@ class Result:
     error: str | None = None
     session: str = ""
     asked: str = ""
+    grading: str = ""
     sample: int = 0
     recalled: bool | None = None
     hit_rate: float | None = None
@@ -87,6 +90,22 @@ class Result:
         """Whether there is no answer though the engine said something, whole."""
         said = any(row["calls"] > row["failed"] for row in self.stages.values())
         return self.answer is None and said and not self.truncated
+
+
+def is_private(question: Gradable) -> bool:
+    """Whether the question's text must not be kept."""
+    return bool(getattr(question, "private", False))
+
+
+def told(question: Gradable, failures: Sequence[str]) -> list[str]:
+    """Why steps failed; of private questions the stages alone, for an engine's message may quote what it was sent."""
+    return [failure.partition(":")[0] for failure in failures] if is_private(question) else list(failures)
+
+
+def grading_key(question: Gradable) -> str:
+    """What a verdict depends on beside the answer: the right answer, and the tests of a program."""
+    content = repr([question.answer, getattr(question, "public_tests", ()), getattr(question, "tests", ())])
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def fingerprint(question: Gradable, program: dspy.Module) -> str:

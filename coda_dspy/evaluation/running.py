@@ -10,16 +10,20 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import dspy
 
-from coda_dspy.errors import CallFailed, UserError
+from coda_dspy.engines.secrets import redact
+from coda_dspy.errors import EngineSilent, UserError
 from coda_dspy.ledger import Ledger
 
 from .lines import JsonLines
 from .pool import Pool, PoolRecord
-from .result import Gradable, Result, fingerprint
+from .result import Gradable, Result, fingerprint, grading_key, is_private, told
+
+_MOST_SILENT = 5  # questions in a row that the engine may leave without any reply
 
 
 class Item(NamedTuple):
@@ -34,11 +38,12 @@ class Item(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An item's result, and its record for the pool where one is kept."""
+    """An item's result, its record for the pool where one is kept, and the error where the engine never answered."""
 
     item: Item
     result: Result
     record: PoolRecord | None
+    silent: EngineSilent | None = None
 
 
 def new_session() -> str:
@@ -91,7 +96,7 @@ def evaluate(
         if on_result is not None:
             on_result(found)
 
-    def finished(answered: Answered) -> None:
+    def keep(answered: Answered) -> None:
         done[answered.item.key] = answered.result
         if pool is not None and answered.record is not None:
             pool.append(answered.record)
@@ -101,8 +106,56 @@ def evaluate(
         if on_result is not None:
             on_result(answered.result)
 
-    _run_all(lambda item: _answer(program, item, session, pool is not None), queue, workers, finished, keep_going)
+    silence = _Silence()
+
+    def finished(answered: Answered) -> None:
+        for settled in silence.settled(answered):
+            keep(settled)
+
+    waiting: Sequence[Answered] | None = None
+    while waiting is None or waiting:
+        _run_all(lambda item: _answer(program, item, session, pool is not None), queue, workers, finished, keep_going)
+        waiting = silence.rest()
+        for settled in waiting:
+            keep(settled)
     return [done[item.key] for item in items if item.key in done]
+
+
+class _Silence:
+    """Holds back questions that the engine never answered, until it is known whether the engine is gone.
+
+    What it cannot take is a failed question; but an engine that is gone must not leave wrong answers behind.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Answered] = []
+        self._heard = False
+
+    def settled(self, answered: Answered) -> list[Answered]:
+        """What can be kept now.
+
+        Raises:
+            EngineSilent: It never answered several questions in a row.
+        """
+        if answered.silent is None:
+            self._heard = True
+            held, self._held = self._held, []
+            return [*held, answered]
+        self._held.append(answered)
+        if len(self._held) >= _MOST_SILENT:
+            raise answered.silent
+        return []
+
+    def rest(self) -> list[Answered]:
+        """What is left at the end.
+
+        Raises:
+            EngineSilent: It never answered anything.
+        """
+        held, self._held = self._held, []
+        if held and held[-1].silent is not None and not self._heard:
+            raise held[-1].silent
+        return held
 
 
 class _Queue:
@@ -152,41 +205,55 @@ def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answe
     """
     question = item.question
     known = {"id": question.id, "gold": _gold(question), "session": session, "sample": item.sample}
-    known["asked"] = fingerprint(question, program)
+    known |= {"asked": fingerprint(question, program), "grading": grading_key(question)}
+    grade = cache(question.grade)
     started = time.monotonic()
     try:
         with dspy.context(**_resampled(program, item.sample)):
             prediction = program(**question.task.arguments())
-    except CallFailed as error:
-        correct = question.grade(None)
-        nothing: dict[str, Any] = {"recalled": False, "hit_rate": 0.0} if keep and correct is not None else {}
-        return Answered(item, Result(correct=correct, error=str(error), **known, **nothing), None)
-    seconds = round(time.monotonic() - started, 3)
-    record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds) if keep else None
+        seconds = round(time.monotonic() - started, 3)
+        record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds, grade) if keep else None
+        return Answered(item, _result(question, prediction, record, grade, {**known, "seconds": seconds}), record)
+    except EngineSilent as error:
+        return Answered(item, *_failed(question, error, known, keep), silent=error)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it was, it is this question's failure, not the run's
+        return Answered(item, *_failed(question, error, known, keep))
+
+
+def _result(question: Any, prediction: Any, record: PoolRecord | None, grade: Any, known: dict[str, Any]) -> Result:
     ledger: Ledger = prediction.ledger
-    result = Result(
+    return Result(
         answer=prediction.answer,
-        correct=question.grade(prediction.answer),
-        solution="" if getattr(question, "private", False) else prediction.solution,
+        correct=grade(prediction.answer),
+        solution="" if is_private(question) else prediction.solution,
         path=prediction.path,
         tokens=ledger.tokens(),
         known_tokens=ledger.known_tokens(),
         billed_tokens=ledger.tokens(billed=True),
         calls=ledger.calls(),
         billed_calls=ledger.calls(billed=True),
-        seconds=seconds,
         stages=ledger.by_stage(),
         votes=prediction.votes,
-        failures=prediction.failures,
+        failures=told(question, prediction.failures),
         recalled=record.recalled if record is not None else None,
         hit_rate=record.hit_rate if record is not None else None,
         **known,
     )
-    return Answered(item, result, record)
+
+
+def _failed(question: Any, error: Exception, known: dict[str, Any], keep: bool) -> tuple[Result, PoolRecord | None]:
+    """A question that failed as a whole."""
+    reason = type(error).__name__ if is_private(question) else redact(f"{type(error).__name__}: {error}")
+    correct = question.grade(None)
+    record = PoolRecord.empty(question, known["sample"], known["asked"], correct, reason) if keep else None
+    nothing: dict[str, Any] = {"recalled": False, "hit_rate": 0.0} if keep and correct is not None else {}
+    return Result(correct=correct, error=reason, **known, **nothing), record
 
 
 def _gold(question: Gradable) -> str | None:
-    return None if getattr(question, "private", False) else question.answer or None
+    return None if is_private(question) else question.answer or None
 
 
 def _resampled(program: dspy.Module, sample: int) -> dict[str, Any]:
@@ -206,7 +273,7 @@ def _rows(store: JsonLines | None) -> list[dict[str, Any]]:
 
 
 def _checked(row: dict[str, Any], item: Item, program: dspy.Module, store: JsonLines | None) -> Result:
-    """A saved result, if it is of this very program; graded again, for the right answer may have been corrected."""
+    """A saved result, if it is of this very program; graded again where its grading has been corrected."""
     path = store.path if store is not None else ""
     try:
         found = Result(**row)
@@ -217,6 +284,8 @@ def _checked(row: dict[str, Any], item: Item, program: dspy.Module, store: JsonL
             f"{path} holds an answer to {found.id!r} of another question, engine, profile or budget; "
             "give another file, or remove this one"
         )
+    if found.grading == grading_key(item.question):
+        return found
     return replace(found, gold=_gold(item.question), correct=item.question.grade(found.answer))
 
 

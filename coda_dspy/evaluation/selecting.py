@@ -7,6 +7,7 @@ from typing import NamedTuple
 from coda_dspy.budget import Budget
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
+from coda_dspy.program import refuse_silence
 from coda_dspy.question import open_question
 from coda_dspy.selectors import Ballot, Scores, Selector, decide, majority
 from coda_dspy.task import Task
@@ -15,7 +16,7 @@ from coda_dspy.voting import AnswerClass
 
 from .pool import PoolRecord
 from .result import Result
-from .statistics import Accuracy, Difference, Estimate, accuracy, gap_closure, paired_difference
+from .statistics import Accuracy, Difference, Estimate, accuracy, closure_of, paired_difference
 
 # Those that ask no engine; `plurality` is another name for the mode that the paper calls majority voting.
 OFFLINE = ("majority", "plurality", "first", "oracle")
@@ -47,7 +48,7 @@ def compare(
     """Each selector on the same records.
 
     Args:
-        records: Of a pool; those without candidates, or that nobody can grade, are left out.
+        records: Of a pool; those that nobody can grade are left out. Without a candidate nothing right can be chosen.
         names: Of `SELECTORS`.
         verifier: Whose judges are asked, on the engine of the context.
         budget: How they are asked: temperature, length, effort.
@@ -56,24 +57,22 @@ def compare(
     Raises:
         UserError: No record can be used, an unknown selector, or a judge on a pool without texts.
     """
-    usable = [record for record in records if record.candidates and record.hit_rate is not None]
+    usable = [record for record in records if record.hit_rate is not None]
     if not usable:
         raise UserError("the pool holds no graded candidate; evaluate questions whose answers are known")
     for name in names:
         if name not in SELECTORS:
             raise UserError(f"selector {name!r} does not exist; choose one of: {', '.join(SELECTORS)}")
     voted = _selected(usable, "majority", verifier, budget, workers)
-    return [_selection(name, usable, _selected(usable, name, verifier, budget, workers), voted) for name in names]
+    return [_selection(name, _selected(usable, name, verifier, budget, workers), voted) for name in names]
 
 
-def _selection(name: str, records: Sequence[PoolRecord], chosen: list[Result], voted: list[Result]) -> Selection:
-    chance = [record.hit_rate or 0.0 for record in records]
-    found = [float(bool(record.recalled)) for record in records]
+def _selection(name: str, chosen: list[Result], voted: list[Result]) -> Selection:
     tokens = [result.tokens for result in chosen]
     return Selection(
         name,
         accuracy(chosen),
-        gap_closure([float(bool(result.correct)) for result in chosen], chance, found),
+        closure_of(chosen),
         paired_difference(voted, chosen),
         None if None in tokens else sum(t for t in tokens if t is not None) / len(tokens),
     )
@@ -90,6 +89,8 @@ def _selected(
 
 
 def _choice(record: PoolRecord, name: str, verifier: Verifier, budget: Budget) -> Result:
+    if not record.candidates:
+        return Result(record.id, correct=False, sample=record.sample, tokens=0, recalled=False, hit_rate=0.0)
     classes = [AnswerClass(record.candidates[members[0]].answer, members) for members in record.classes]
     ballot = Ballot(record.candidates, classes)
     if name not in ASKING or len(classes) == 1:
@@ -99,6 +100,7 @@ def _choice(record: PoolRecord, name: str, verifier: Verifier, budget: Budget) -
 
     with open_question(Task.of(**record.task), budget, "plain") as question:
         scores = verifier.selector(name)(ballot)
+        refuse_silence(question)
     return _result(record, ballot, scores, question.ledger.tokens())
 
 
@@ -126,5 +128,12 @@ def _result(record: PoolRecord, ballot: Ballot, scores: Scores, tokens: int | No
     chosen = decide(ballot, scores).candidate
     place = next(place for place, candidate in enumerate(record.candidates) if candidate is chosen)
     return Result(
-        record.id, chosen.answer, correct=record.grades[place], path=chosen.path, tokens=tokens, sample=record.sample
+        record.id,
+        chosen.answer,
+        correct=record.grades[place],
+        path=chosen.path,
+        tokens=tokens,
+        sample=record.sample,
+        recalled=record.recalled,
+        hit_rate=record.hit_rate,
     )

@@ -162,7 +162,7 @@ def gap_closure(selected: Sequence[float], chance: Sequence[float], found: Seque
         found: Whether any candidate is right.
 
     Returns:
-        With a bootstrap interval over questions; `None` where there is no gap to close.
+        With a bootstrap interval over questions; `None` where there is no gap to close, or a single question.
     """
     import numpy as np
 
@@ -176,8 +176,21 @@ def gap_closure(selected: Sequence[float], chance: Sequence[float], found: Seque
     if np.isnan(value):
         return None
     if len(arrays[0]) < 2:
-        return Estimate(value, value, value)
+        return None
     return Estimate(value, *_bootstrapped(arrays, closure))
+
+
+def closure_of(results: Sequence[Result]) -> Estimate | None:
+    """Gap closure of results whose candidates were graded, by question; `None` where they were not."""
+    groups = by_question(results).values()
+    if any(result.recalled is None or result.hit_rate is None for group in groups for result in group):
+        return None
+    columns = [[_mean_of(group, part) for group in groups] for part in ("correct", "hit_rate", "recalled")]
+    return gap_closure(*columns) if columns[0] else None
+
+
+def _mean_of(group: Sequence[Result], part: str) -> float:
+    return sum(float(getattr(result, part)) for result in group) / len(group)
 
 
 def _bootstrapped(arrays: tuple[Any, ...], statistic: Callable[..., Any]) -> tuple[float, float]:
@@ -202,7 +215,7 @@ def mean_tokens(results: Sequence[Result]) -> float | None:
 
     A call whose connection was lost has no usage; where that is all that is missing, the mean is a lower bound.
     """
-    if any(result.answer is not None and not result.known_tokens for result in results):
+    if any(result.calls and result.tokens is None and not result.known_tokens for result in results):
         return None
     return sum(result.known_tokens for result in results) / len(results)
 

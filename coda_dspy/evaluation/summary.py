@@ -62,7 +62,7 @@ def summarize(results: Sequence[Result]) -> Summary:
     n = len(results)
     graded = by_question(results)
     samples = min(map(len, graded.values()), default=0)
-    ks = [k for k in (2**power for power in range(8)) if k <= samples] if samples > 1 else []
+    ks = sorted({k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= samples} | {samples}) if samples > 1 else []
     billed = [result.billed_tokens for result in results]
     return Summary(
         results=n,

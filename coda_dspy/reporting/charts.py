@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from coda_dspy.evaluation import Result, Summary, summarize
-from coda_dspy.evaluation.statistics import Estimate
+from coda_dspy.evaluation.statistics import Estimate, closure_of
 
 from .folders import Entry, Run
-from .head import are_graded, closure
+from .head import are_graded
 from .plots import Closure, Point, StageTokens, accuracy_against_tokens, as_svg, gap_closure, tokens_by_stage
 from .words import number, share
 
@@ -91,7 +91,7 @@ def _stage_tokens(group: Group) -> dict[str, float | None]:
 
 
 def _closures(groups: Sequence[Group]) -> list[Closure]:
-    graded = [(group.name, closure(group.results)) for group in groups if are_graded(group.results)]
+    graded = [(group.name, closure_of(group.results)) for group in groups if are_graded(group.results)]
     return [Closure(name, *found) if found is not None else Closure(name, None) for name, found in graded]
 
 

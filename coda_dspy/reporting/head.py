@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coda_dspy.evaluation import Result, Summary
-from coda_dspy.evaluation.statistics import Estimate, by_question, gap_closure, mean_of
+from coda_dspy.evaluation.statistics import Estimate, by_question, closure_of, mean_of
 
 from .folders import Run
 from .words import UNKNOWN, number, plain, share
@@ -53,7 +53,7 @@ def _quality(results: Sequence[Result], found: Summary) -> list[Figure]:
         Figure("recall", share(found.recall), "any candidate is right"),
         Figure("one candidate", share(found.hit_rate), "accuracy of a candidate drawn by chance"),
         Figure("recall − accuracy", share(_gap(results)), "right answers that were found but not chosen"),
-        Figure("gap closure", share(closure(results)), "from one candidate (0 %) to recall (100 %)"),
+        Figure("gap closure", share(closure_of(results)), "from one candidate (0 %) to recall (100 %)"),
         Figure("samples", _samples(results), "answers to each question"),
     ]
 
@@ -80,15 +80,6 @@ def _cost(results: Sequence[Result], found: Summary) -> list[Figure]:
         ),
         Figure("seconds each", number(found.seconds, 1), "in the company of the questions beside it"),
     ]
-
-
-def closure(results: Sequence[Result]) -> Estimate | None:
-    """Gap closure; `None` where candidates were not graded, or where there was no gap."""
-    if not are_graded(results):
-        return None
-    parts: tuple[Callable[[Result], Any], ...] = (_is_right, _is_recalled, lambda result: result.hit_rate)
-    right, recalled, chance = (_means(results, part) for part in parts)
-    return gap_closure(right, chance, recalled)
 
 
 def are_graded(results: Sequence[Result]) -> bool:

@@ -77,7 +77,7 @@ def test_a_large_space_is_sampled(tmp_path: Path) -> None:
 
 def test_an_engine_that_reports_no_usage_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not report the usage"):
-        BudgetSearch(SPACE, tmp_path / "s.log").run(lambda p: [Result("a", answer="1", correct=True)], 100)
+        BudgetSearch(SPACE, tmp_path / "s.log").run(lambda p: [Result("a", answer="1", correct=True, calls=1)], 100)
 
 
 def trial(right: int, tokens: float, n: int = 20) -> Trial:

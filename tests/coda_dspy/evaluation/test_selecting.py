@@ -23,7 +23,7 @@ def record(number: int, answers: Sequence[str], gold: str = "1", private: bool =
     classes = tuple(tuple(i for i, a in enumerate(answers) if a == answer) for answer in dict.fromkeys(answers))
     task = None if private else {"question": f"Q{number}?", "kind": "math"}
     grades = tuple(a == gold for a in answers)
-    return PoolRecord(f"q{number}", 0, "", task, gold, None, None, candidates, grades, classes)
+    return PoolRecord(f"q{number}", 0, "", task, gold, None, False, candidates, grades, classes)
 
 
 def simulated(questions: int, accuracy: float, candidates: int = 5) -> list[PoolRecord]:

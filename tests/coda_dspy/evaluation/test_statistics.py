@@ -40,7 +40,8 @@ def test_only_questions_that_both_answered_are_compared() -> None:
 
 
 def test_an_engine_that_reports_no_usage_has_unknown_tokens() -> None:
-    assert mean_tokens([Result("a", "1", known_tokens=5), Result("b", "1", known_tokens=0)]) is None
+    results = [Result("a", "1", tokens=5, known_tokens=5, calls=1), Result("b", None, known_tokens=0, calls=1)]
+    assert mean_tokens(results) is None
 
 
 def test_a_lost_call_makes_the_mean_a_lower_bound_and_not_unknown() -> None:
