@@ -30,6 +30,7 @@ _SWITCHES: dict[str, bool] = {
     "use_planner": True,
     "plan_paths": False,
     "use_reflection": True,
+    "use_tests": True,
     "stop_on_agreement": False,
 }
 _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -115,6 +116,8 @@ class Budget(Parameter):
         plan_paths: The planner says for each plan whether to reason in words or to compute by program, and so it is
             executed (maths only).
         use_reflection: Without it, every execution is a candidate itself (an ablation of the paper).
+        use_tests: Without it, programs are tried neither on public tests nor on the examples in the task (an ablation
+            of the paper).
         verifier: `majority`, `judge` (absolute ratings) or `pairwise` (comparisons in both orders).
         num_attempts_baseline: Direct attempts of Algorithm 2, step 1, 0 to 256.
         num_attempts_coding: Runs of the coding agent, step 2, 0 to 256; for maths only.
@@ -159,6 +162,7 @@ class Budget(Parameter):
     use_planner: bool
     plan_paths: bool
     use_reflection: bool
+    use_tests: bool
     first_path: str
     stop_on_agreement: bool
     verifier: str

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import dspy
@@ -67,6 +68,8 @@ class Conductor(dspy.Module):
             EngineError: The engine cannot be used at all, or never gave a single reply.
         """
         task = Task.of(question, kind, choices, tests, entry_point)
+        if not self.budget.use_tests:
+            task = replace(task, tests=(), examples=False)
         with dspy.context(**self._engine()), open_question(task, self.budget, self.adapter) as opened:
             outcome = self.solve()
         _extend_trace(outcome)

@@ -24,6 +24,7 @@ class Task:
             are used where they can be read.
         entry_point: For `code` only: the function, or method of `class Solution`, that is asked for; `None` for a
             program from standard input to standard output.
+        examples: For `code` only: whether the examples in the question may be used.
         probes: For `code` only: further inputs, without outputs, on which programs are compared with each other.
 
     Raises:
@@ -35,6 +36,7 @@ class Task:
     choices: tuple[str, ...] | None = None
     tests: tuple[Case, ...] = ()
     entry_point: str | None = None
+    examples: bool = True
     probes: tuple[Case, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,7 +90,7 @@ class Task:
     @property
     def cases(self) -> tuple[Case, ...]:
         """What a program may be tried on: the public tests, or else the examples in the question."""
-        return self.tests or tuple(cases_in(self.question, self.entry_point))
+        return self.tests or (tuple(cases_in(self.question, self.entry_point)) if self.examples else ())
 
     @property
     def text(self) -> str:

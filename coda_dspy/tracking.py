@@ -51,9 +51,9 @@ class Tracker:
         """Store a table (columns by name) that MLflow's UI shows."""
         self._run.table(columns, name)
 
-    def child(self, name: str) -> "_Run":
-        """A nested run: a trial."""
-        return _Run(self._shared, name, parent=self._run)
+    def child(self, name: str, memory: Path | None = None) -> "_Run":
+        """A nested run: a trial. `memory` is a file that remembers it, as for the run itself."""
+        return _Run(self._shared, name, parent=self._run, memory=memory)
 
     def close(self, status: str = "FINISHED") -> None:
         """End the run (`FINISHED`, `FAILED` or `KILLED`) and wait until everything is stored."""

@@ -180,20 +180,26 @@ def split(questions: Iterable[Question], seed: int, train: int, validation: int,
     return Split(train=order[held_out:total], validation=order[test:held_out], test=order[:test])
 
 
-def sample(questions: Iterable[Question], seed: int, size: int) -> list[Question]:
-    """Some of the questions, chosen and ordered by their ids alone, with the whole set's mix of levels (see `split`).
-
-    Steps of a larger problem stay together, in their order; they count as one question.
-    """
+def problems(questions: Iterable[Question]) -> list[list[Question]]:
+    """The questions, with the steps of a larger problem together, in their order; a question alone is one problem."""
     found = list(questions)
     followers = {question.previous: question for question in found if question.previous is not None}
     ids = {question.id for question in found}
-    chosen: list[Question] = []
-    for question in _common_order([q for q in found if q.previous not in ids], seed)[:size]:
-        chosen.append(question)
-        while chosen[-1].id in followers:
-            chosen.append(followers[chosen[-1].id])
-    return chosen
+    groups = [[question] for question in found if question.previous not in ids]
+    for group in groups:
+        while group[-1].id in followers:
+            group.append(followers[group[-1].id])
+    return groups
+
+
+def sample(questions: Iterable[Question], seed: int, size: int) -> list[Question]:
+    """Some of the problems, chosen and ordered by their ids alone, with the whole set's mix of levels (see `split`).
+
+    Steps of a larger problem stay together, and count as one.
+    """
+    groups = {group[0].id: group for group in problems(questions)}
+    order = _common_order([group[0] for group in groups.values()], seed)
+    return [question for first in order[:size] for question in groups[first.id]]
 
 
 def fingerprint(questions: Iterable[Question]) -> str:

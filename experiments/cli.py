@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from coda_dspy.cli.display import RunDisplay, console, err_console, quiet_libraries, table
-from coda_dspy.cli.evaluate import STOPPED
+from coda_dspy.cli.evaluate import STOPPED, chosen
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug
 from coda_dspy.errors import UserError
 from coda_dspy.experiments.tables import TABLES
@@ -54,14 +54,11 @@ def run_table(name: str, **options: Any) -> None:
     if name not in TABLES:
         raise UserError(f"{name!r} is no table; choose one of: {', '.join(TABLES)}")
     select_sandbox(options["sandbox"])
-    from coda_dspy.data import load, sample
+    from coda_dspy.data import load
     from coda_dspy.evaluation import Stop
 
     spec = TABLES[name]
-    questions = load(options["data"])
-    if options["seed"] is not None:
-        questions = sample(questions, options["seed"], options["limit"] or len(questions))
-    questions = questions[: options["limit"]]
+    questions = chosen(load(options["data"]), options["seed"], options["limit"])
     choice = EngineChoice(*(options[key] for key in ("engine", "api_base", "api_key_env", "decoding")))
     parts = ["experiment", name, slug(options["data"]), slug(choice.engine or "")]
     folder = options["output"] or Path("runs") / "-".join(parts)
@@ -77,16 +74,17 @@ def run_table(name: str, **options: Any) -> None:
 
 def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, options: dict[str, Any]) -> Any:
     from coda_dspy.budget import Budget, parse_fields
+    from coda_dspy.evaluation import new_session
     from coda_dspy.experiments.running import run
     from coda_dspy.tracking import Tracker
 
-    budget = Budget.preset(options["preset"]).replace(**parse_fields(options["budget"]))
+    budget = Budget.preset(options["preset"]).replace(**spec.budget).replace(**parse_fields(options["budget"]))
     lm = choice.connect()
     tracker = Tracker(options["mlflow_uri"], "coda-experiments", f"{spec.name} {lm.model}", folder / "mlflow.json")
     tracker.params(
         {"table": spec.name, "engine": lm.model, "data": Path(options["data"]).name, "limit": len(questions)}
     )
-    each = len(questions) * options["samples"]
+    each, session = len(questions) * options["samples"], new_session()
     status = "FAILED"
     try:
         with RunDisplay(len(spec.variants) * each, options["deadline"]) as display:
@@ -101,9 +99,10 @@ def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, o
                 workers=options["workers"],
                 stop=stop,
                 on_result=display.result,
+                session=session,
             )
         status = "KILLED" if stop.reached else "FINISHED"
-        _track(tracker, spec, rows, folder)
+        _track(tracker, spec, rows, folder, session)
         return rows
     except KeyboardInterrupt:
         status = "KILLED"
@@ -112,7 +111,7 @@ def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, o
         tracker.close(status)
 
 
-def _track(tracker: Any, spec: Any, rows: Any, folder: Path) -> None:
+def _track(tracker: Any, spec: Any, rows: Any, folder: Path, session: str) -> None:
     """The figures of each variant as a child run, and the written table as artifacts."""
     from coda_dspy.evaluation import columns_of, summarize
     from coda_dspy.experiments.rendering import write
@@ -120,9 +119,9 @@ def _track(tracker: Any, spec: Any, rows: Any, folder: Path) -> None:
     if not rows[0].results:
         return
     for row in rows:
-        child = tracker.child(row.name)
+        child = tracker.child(row.name, folder / f"mlflow-{row.name.replace(' ', '-')}.json")
         child.metrics(summarize(row.results).metrics())
-        child.table(columns_of(row.results), "questions.json")
+        child.table(columns_of([result for result in row.results if result.session == session]), "questions.json")
         child.end()
     for path in write(spec, rows, folder, command()):
         tracker.artifact(path)

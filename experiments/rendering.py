@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from coda_dspy.evaluation import summarize
-from coda_dspy.evaluation.statistics import accuracy, gap_closure, mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import accuracy, closure_of, mean_tokens, paired_difference
 from coda_dspy.profile import write_atomically
 
 from .running import Row
 from .tables import Table
 
 SHOWN = ("variant", "accuracy", "against the first, paired", "tokens each", "unparsed", "truncated")
-COLUMNS = ("variant", "accuracy", "low", "high", "n", "against the first", "tokens each", "unparsed", "truncated")
+COLUMNS = (
+    *("variant", "accuracy", "low", "high", "n", "difference", "difference low", "difference high", "tokens each"),
+    *("unparsed", "truncated"),
+)
 
 
 def write(table: Table, rows: Sequence[Row], folder: Path, command: str) -> list[Path]:
@@ -53,13 +56,13 @@ def markdown(table: Table, rows: Sequence[Row], command: str) -> str:
     lines += ["", "Intervals are 95 %: Wilson's for one sample a question, bootstraps over questions else."]
     if table.derived:
         lines += ["Rows without rates are read off the candidates of the others, and cost no further call."]
-    lines += ["", "## The paper's figures", ""]
-    if table.paper:
-        figures = [[f.engine, f.benchmark, f.variant, f"{f.value:.1%}"] for f in table.paper]
-        lines += _grid(["engine", "benchmark", "variant", "accuracy"], figures)
-    else:
-        lines += ["Not at hand."]
+    if not table.paper:
+        lines += ["The paper's own figures are not at hand."]
     return "\n".join(lines) + "\n"
+
+
+def _paper(table: Table, variant: str) -> str:
+    return "; ".join(f"{f.value:.1%} ({f.engine}, {f.benchmark})" for f in table.paper if f.variant == variant)
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -73,8 +76,9 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer.writerow(COLUMNS)
     for row in rows:
         score, summary = accuracy(row.results), summarize(row.results)
-        difference = paired_difference(rows[0].results, row.results).value
-        figures: list[Any] = [*score, difference, mean_tokens(row.results), summary.unparsed, summary.truncated]
+        difference = paired_difference(rows[0].results, row.results)
+        rates = (summary.unparsed, summary.truncated) if row.measured else ("", "")
+        figures: list[Any] = [*score, *difference[:3], mean_tokens(row.results), *rates]
         writer.writerow([row.name, *figures])
     return file.getvalue()
 
@@ -107,7 +111,5 @@ def _stages(row: Row) -> dict[str, float | None]:
 def _closure(row: Row) -> Any:
     from coda_dspy.reporting import plots
 
-    graded = [r for r in row.results if r.correct is not None and r.hit_rate is not None]
-    columns = [[float(r.correct or 0), float(r.hit_rate or 0), float(r.recalled or 0)] for r in graded]
-    closure = gap_closure(*zip(*columns, strict=True)) if columns else None
+    closure = closure_of(row.results)
     return plots.Closure(row.name, *closure) if closure is not None else plots.Closure(row.name, None)

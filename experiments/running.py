@@ -45,6 +45,7 @@ def run(
     workers: int = 8,
     stop: Stop | None = None,
     on_result: Callable[[Result], None] = lambda result: None,
+    session: str = "",
 ) -> list[Row]:
     """Measure a table; the same call goes on after a crash.
 
@@ -53,11 +54,12 @@ def run(
         questions: On what; all of kinds that the table is about.
         lm: The engine.
         folder: Where each variant gets a folder of its own, and all of them one cache.
-        budget: What the variants change.
+        budget: What the table's variants change.
         samples: Answers to each question.
         workers: Questions at the same time.
         stop: When to start no further question.
         on_result: Called for every result.
+        session: Name of this process, for the results.
 
     Returns:
         The rows in the order of the table, derived ones last; only of questions that every variant has answered.
@@ -75,7 +77,7 @@ def run(
             found[variant.name] += evaluate_in(
                 folder / variant.name.replace(" ", "-"),
                 _program(variant, budget),
-                block if variant.public_tests else [_without_public_tests(question) for question in block],
+                block,
                 lm,
                 {"table": table.name, "variant": variant.name},
                 samples=samples,
@@ -83,6 +85,7 @@ def run(
                 stop=stop,
                 on_result=on_result,
                 cache=folder / "cache",
+                session=session,
             )
     measured = [Row(name, results) for name, results in found.items()]
     common = _in_all(measured)
@@ -106,11 +109,6 @@ def _program(variant: Variant, budget: Budget) -> Any:
     return with_algorithm(program, variant.algorithm)
 
 
-def _without_public_tests(question: Question) -> Question:
-    """The same question, graded by the same tests, none of which the program may be tried on."""
-    return replace(question, public_tests=(), tests=question.public_tests + question.tests)
-
-
 def _in_all(rows: Sequence[Row]) -> set[tuple[str, int]]:
     answered = [{(result.id, result.sample) for result in row.results} for row in rows]
     return set.intersection(*answered)
@@ -124,6 +122,12 @@ def _derived(derived: Derived, rows: Sequence[Row]) -> Row:
             group[0],
             correct=any(result.recalled for result in group),
             known_tokens=sum(result.known_tokens for result in group),
+            tokens=None if any(r.tokens is None for r in group) else sum(r.tokens or 0 for r in group),
+            billed_tokens=None,
+            calls=sum(result.calls for result in group),
+            billed_calls=sum(result.billed_calls for result in group),
+            seconds=sum(result.seconds for result in group),
+            stages={},
         )
         for group in zip(*named, strict=True)
     ]

@@ -18,13 +18,11 @@ class Variant:
         name: As the table calls it.
         algorithm: One of `coda_dspy.profile.ALGORITHMS`.
         budget: Fields of the budget that the variant sets.
-        public_tests: Whether a program may be tried on the public tests of a code task.
     """
 
     name: str
     algorithm: str
     budget: Mapping[str, Any] = field(default_factory=dict)
-    public_tests: bool = True
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,7 @@ class Table:
         title: What it asks.
         kinds: Kinds of questions that it is about.
         variants: The rows that are measured; the first is what the others are compared with.
+        budget: Fields of the budget that all variants start from.
         derived: The rows that are read off them.
         paper: The paper's figures.
     """
@@ -67,21 +66,26 @@ class Table:
     title: str
     kinds: tuple[str, ...]
     variants: tuple[Variant, ...]
+    budget: Mapping[str, Any] = field(default_factory=dict)
     derived: tuple[Derived, ...] = ()
     paper: tuple[PaperFigure, ...] = ()
 
 
-_ENGINE = Variant("engine", "direct")
+# One answer, on the sample with which Algorithm 2 begins.
+_ONE = {"num_attempts_baseline": 1, "num_attempts_coding": 0, "num_attempts_coda": 0}
+_ONE_CODED = {**_ONE, "num_attempts_baseline": 0, "num_attempts_coding": 1}
+
+_ENGINE = Variant("engine", "adaptive", _ONE)
 _CODA = Variant("Coda", "coda")
 _ABLATIONS = (
     _CODA,
     Variant("without planner", "coda", {"use_planner": False}),
     Variant("without self-reflection", "coda", {"use_reflection": False}),
 )
+# Every candidate is drawn: recall counts what was there to choose from.
+_DRAWN = {"best_of_n": 3, "n_plans": 2, "early_exit": "off"}
 _RECALL = (Derived("recall@best_of_N", ("Coda",)),)
 
-_ONE = {"num_attempts_baseline": 1, "num_attempts_coda": 0}
-_ONE_CODED = {**_ONE, "num_attempts_baseline": 0, "num_attempts_coding": 1}
 # Not of the paper: single answers by each path, on the samples with which Algorithm 2 begins.
 _OWN = (
     Table(
@@ -130,14 +134,14 @@ TABLES: dict[str, Table] = {
                 PaperFigure("gpt-oss-20b", "LiveCodeBench", "engine + Coda", 0.820),
             ),
         ),
-        Table("table3", "What planner and self-reflection are worth", ("math", "choice"), _ABLATIONS, _RECALL),
-        Table("table4", "What planner and self-reflection are worth on code", ("code",), _ABLATIONS, _RECALL),
+        Table("table3", "What planner and reflection are worth", ("math", "choice"), _ABLATIONS, _DRAWN, _RECALL),
+        Table("table4", "What planner and reflection are worth on code", ("code",), _ABLATIONS, _DRAWN, _RECALL),
         Table(
             "table5",
             "Which path solves what: in words, by program, by either",
             ("math",),
-            (Variant("direct", "direct"), Variant("code", "code")),
-            (Derived("either", ("direct", "code")),),
+            (Variant("direct", "adaptive", _ONE), Variant("code", "adaptive", _ONE_CODED)),
+            derived=(Derived("either", ("direct", "code")),),
         ),
         Table(
             "table6",
@@ -157,10 +161,11 @@ TABLES: dict[str, Table] = {
             "What it is worth to see public tests",
             ("code",),
             (
-                Variant("baseline", "direct", public_tests=False),
-                Variant("Coda", "coda", public_tests=False),
-                Variant("Coda with tests", "coda", {"refine_rounds": 2}),
+                Variant("baseline", "adaptive", {**_ONE, "use_tests": False}),
+                Variant("Coda", "coda", {"use_tests": False}),
+                Variant("Coda with tests", "coda"),
             ),
+            {"refine_rounds": 2},
             paper=(
                 PaperFigure("as in the paper", "LiveCodeBench", "Coda", 0.563),
                 PaperFigure("as in the paper", "LiveCodeBench", "Coda with tests", 0.605),

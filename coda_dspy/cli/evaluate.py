@@ -51,7 +51,7 @@ def evaluate(compare: tuple[Path, Path] | None, **options: Any) -> None:
 
     stop = Stop(options["max_tokens_total"], options["deadline"])
     data = load(options["data"])
-    questions = _chosen(data, options)
+    questions = chosen(data, options["seed"], options["limit"], options["shard"])
     results, folder = _evaluated(options, fingerprint(data), questions, stop)
     print_summary(results, questions)
     console.print(Text(f"saved in {folder}"))
@@ -61,39 +61,39 @@ def evaluate(compare: tuple[Path, Path] | None, **options: Any) -> None:
         sys.exit(STOPPED)
 
 
-def _chosen(questions: list[Any], options: dict[str, Any]) -> list[Any]:
-    from coda_dspy.data import sample
+def chosen(questions: list[Any], seed: int | None, limit: int | None, shard: str | None = None) -> list[Any]:
+    """The questions that the options name. Steps of one problem stay together and count as one."""
+    from coda_dspy.data import problems, sample
 
-    if options["seed"] is not None:
-        questions = sample(questions, options["seed"], options["limit"] or len(questions))
-    return _shard(questions[: options["limit"]], options["shard"])
+    groups = problems(questions if seed is None else sample(questions, seed, len(questions)))[:limit]
+    return [question for group in _shard(groups, shard) for question in group]
 
 
-def _shard(questions: list[Any], shard: str | None) -> list[Any]:
+def _shard(groups: list[Any], shard: str | None) -> list[Any]:
     if shard is None:
-        return questions
+        return groups
     part, _, of = shard.partition("/")
     if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
         raise UserError(f"--shard {shard!r} is no part; write it as I/N, for example 1/4 to 4/4")
-    chosen = questions[int(part) - 1 :: int(of)]
-    if not chosen:
-        raise UserError(f"--shard {shard} holds no question: there are only {len(questions)}; use fewer shards")
-    return chosen
+    kept = groups[int(part) - 1 :: int(of)]
+    if not kept:
+        raise UserError(f"--shard {shard} holds no question: there are only {len(groups)}; use fewer shards")
+    return kept
 
 
 def _evaluated(options: dict[str, Any], data: str, questions: list[Any], stop: Any) -> tuple[list[Any], Path]:
-    from coda_dspy.evaluation import evaluate_in, results_in
-    from coda_dspy.tracking import Tracker
+    from coda_dspy.evaluation import evaluate_in, new_session, results_in
 
     program = program_of(options)
     lm, program.lm = program.lm, None
-    described = _described(options, data, program)
+    _refuse_copies(options, program.budget)
     folder = options["output"] or _folder(options, lm)
-    tracker = Tracker(options["mlflow_uri"], "coda-evaluate", f"evaluate {lm.model}", folder / "mlflow.json")
-    status = "FAILED"
+    each, session = len(questions) * options["samples"], new_session()
+    track = _Track(options["mlflow_uri"], f"evaluate {lm.model}", folder, session)
+    described = _described(options, data, program)
     try:
-        with RunDisplay(len(questions) * options["samples"], options["deadline"]) as display:
-            display.phase("evaluate", len(questions) * options["samples"])
+        with RunDisplay(each, options["deadline"]) as display:
+            display.phase("evaluate", each)
             results = evaluate_in(
                 folder,
                 program,
@@ -104,15 +104,57 @@ def _evaluated(options: dict[str, Any], data: str, questions: list[Any], stop: A
                 workers=options["workers"],
                 stop=stop,
                 on_result=display.graded,
+                session=session,
+                on_begin=lambda: track.begin(described),
             )
-        status = "KILLED" if stop.reached else "FINISHED"
+        track.end("FINISHED" if len(results) == each else "KILLED")
         return results, folder
     except KeyboardInterrupt:
-        status = "KILLED"
         print_summary(results_in(folder), questions)
+        track.end("KILLED")
         raise
-    finally:
-        _track(tracker, described, folder, status)
+    except UserError:
+        track.end("FAILED")
+        raise
+
+
+def _refuse_copies(options: dict[str, Any], budget: Any) -> None:
+    """At temperature 0 every sample is the same reply."""
+    stage = {"direct": "direct", "code": "code"}.get(options["algorithm"] or "")
+    if options["samples"] > 1 and stage and budget.temperature[stage] == 0:
+        raise UserError(
+            f"--samples {options['samples']}, but {options['algorithm']} asks at temperature 0, so all would be one "
+            f"reply; add --budget temperature.{stage}=0.7, or use --samples 1"
+        )
+
+
+class _Track:
+    """The MLflow run of an evaluation: begun once the folder is ours, so that a refused command touches none."""
+
+    def __init__(self, uri: str, name: str, folder: Path, session: str) -> None:
+        self._uri, self._name, self._folder, self._session = uri, name, folder, session
+        self._tracker: Any = None
+
+    def begin(self, described: dict[str, Any]) -> None:
+        from coda_dspy.tracking import Tracker
+
+        self._tracker = Tracker(self._uri, "coda-evaluate", self._name, self._folder / "mlflow.json")
+        flat = {f"{group}.{name}": value for group in ("budget", "data") for name, value in described[group].items()}
+        self._tracker.params({**flat, **{name: described[name] for name in ("algorithm", "adapter", "profile")}})
+
+    def end(self, status: str) -> None:
+        """The figures of the whole run, and the table's rows that this process has added."""
+        from coda_dspy.evaluation import columns_of, results_in, summarize
+
+        if self._tracker is None:
+            return
+        results = results_in(self._folder)
+        if results:
+            self._tracker.metrics(summarize(results).metrics())
+        new = [result for result in results if result.session == self._session]
+        if new:
+            self._tracker.table(columns_of(new), "questions.json")
+        self._tracker.close(status)
 
 
 def _described(options: dict[str, Any], data: str, program: Any) -> dict[str, Any]:
@@ -137,18 +179,6 @@ def _folder(options: dict[str, Any], lm: Any) -> Path:
     return Path("runs") / "-".join(["evaluate", *parts])
 
 
-def _track(tracker: Any, described: dict[str, Any], folder: Path, status: str) -> None:
-    from coda_dspy.evaluation import columns_of, results_in, summarize
-
-    flat = {f"{group}.{name}": value for group in ("budget", "data") for name, value in described[group].items()}
-    tracker.params({**flat, **{name: described[name] for name in ("algorithm", "adapter", "profile")}})
-    results = results_in(folder)
-    if results:
-        tracker.metrics(summarize(results).metrics())
-        tracker.table(columns_of(results), "questions.json")
-    tracker.close(status)
-
-
 def print_summary(results: list[Any], questions: list[Any]) -> None:
     """The figures of a run, as far as it has come."""
     from coda_dspy.evaluation import summarize
@@ -160,7 +190,7 @@ def print_summary(results: list[Any], questions: list[Any]) -> None:
     rows = [["accuracy", str(found.accuracy) if found.accuracy else "unknown: no right answers are given"]]
     rows += _parts(results, questions)
     rows += [[f"pass@{k}", _estimate(estimate)] for k, estimate in found.passes.items() if k > 1]
-    rows += [["recall (any candidate right)", _estimate(found.recall)]]
+    rows += [["recall (any candidate drawn is right)", _estimate(found.recall)]]
     rows += [["one candidate by chance", _estimate(found.hit_rate)]]
     rows += [[name, f"{getattr(found, name):.1%}"] for name in ("unparsed", "truncated", "failed")]
     rows += [["tokens each", f"{count(found.tokens)}, billed {count(found.billed_tokens)}"]]
@@ -171,14 +201,11 @@ def print_summary(results: list[Any], questions: list[Any]) -> None:
 
 def _parts(results: list[Any], questions: list[Any]) -> list[list[str]]:
     """Figures that only some benchmarks have: whole problems of several steps, and what is left without errata."""
-    from coda_dspy.data import problem_rate
     from coda_dspy.evaluation.statistics import accuracy
 
     rows = []
     if any("problem" in question.meta for question in questions):
-        correct = {result.id: bool(result.correct) for result in results if not result.sample}
-        done = [question for question in questions if question.id in correct]
-        rows.append(["whole problems", f"{problem_rate(done, correct):.1%}"])
+        rows.append(["whole problems", str(_whole_problems(results, questions))])
     listed = {question.id for question in questions if question.meta.get("errata")}
     sound = [result for result in results if result.id not in listed and result.correct is not None]
     if listed and sound:
@@ -186,16 +213,35 @@ def _parts(results: list[Any], questions: list[Any]) -> list[list[str]]:
     return rows
 
 
+def _whole_problems(results: list[Any], questions: list[Any]) -> Any:
+    """Problems all of whose steps are right, of those all of whose steps are answered, with an interval."""
+    from coda_dspy.data import problems
+    from coda_dspy.evaluation import Result
+    from coda_dspy.evaluation.statistics import accuracy
+
+    correct = {(result.id, result.sample): bool(result.correct) for result in results}
+    whole = []
+    for group in problems(questions):
+        for sample in sorted({result.sample for result in results}):
+            steps = [correct.get((question.id, sample)) for question in group]
+            if None not in steps:
+                whole.append(Result(group[0].id, correct=all(steps), sample=sample))
+    return accuracy(whole) if whole else "none is whole yet"
+
+
 def _estimate(found: Any) -> str:
     return "unknown" if found is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
 
 
 def _compare(first: Path, second: Path) -> None:
-    from coda_dspy.evaluation import results_in
+    from coda_dspy.evaluation import RunFolder, results_in
     from coda_dspy.evaluation.statistics import accuracy, by_question, mean_tokens, paired_difference
 
     runs = {folder: results_in(folder) for folder in (first, second)}
     shared = set(by_question(runs[first])) & set(by_question(runs[second]))
+    hashes = {RunFolder(folder).described_hash() for folder in (first, second)}
+    if len(hashes - {None}) > 1:
+        raise UserError(f"{first} and {second} were evaluated on different data; evaluate both on the same --data")
     if not shared:
         raise UserError(f"{first} and {second} have no graded question in common; evaluate both on the same --data")
     rows = []

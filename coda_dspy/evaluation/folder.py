@@ -39,6 +39,11 @@ class RunFolder:
                     f"{self.path} holds a run with another {key}; give --output another folder, or remove this one"
                 )
 
+    def described_hash(self) -> str | None:
+        """Fingerprint of the data that was evaluated here; `None` where it is not known."""
+        data = (self.described() or {}).get("data")
+        return data.get("hash") if isinstance(data, dict) else None
+
     def described(self) -> dict[str, Any] | None:
         """What was begun here; `None` for nothing.
 

@@ -28,8 +28,10 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
         raise UserError(f"{path}: no such file; give the path of the benchmark's official rows") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error}); give a readable file") from None
-    except (UnicodeDecodeError, csv.Error):
+    except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; get the official file again") from None
+    except csv.Error as error:
+        raise UserError(f"{path}: is no readable CSV ({error}); give the rows as .jsonl") from None
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -60,6 +62,7 @@ def _list(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
+    csv.field_size_limit(1 << 30)  # its default is shorter than some problems
     with path.open(encoding="utf-8-sig", newline="") as file:
         yield from csv.DictReader(file)
 

@@ -100,6 +100,7 @@ def test_words_of_the_command_line_set_every_field() -> None:
         "plan_diversity": "true",
         "use_planner": "false",
         "use_reflection": "true",
+        "use_tests": "true",
         "stop_on_agreement": "true",
         "max_total_tokens": "none",
         "plan_paths": "true",

@@ -183,3 +183,56 @@ def test_another_run_in_the_same_folder_is_refused(run: Run, command: list[str])
     code, _, err = run(*words, "--limit", "3")
     assert (code, "holds a run with another algorithm" in err) == (2, True)
     assert run(*words, "--limit", "6", "--algorithm", "direct")[0] == 0  # more of the same goes on
+
+
+def test_runs_on_different_data_are_not_compared(run: Run, command: list[str], tmp_path: Path) -> None:
+    rows = [{"id": f"q{i}", "question": f"What is {i} + 2?", "answer": str(i + 2), "kind": "math"} for i in range(3)]
+    (tmp_path / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, data in (("one", "sums.jsonl"), ("two", "other.jsonl")):
+        run(*command, "--data", data, "--output", name, "--algorithm", "direct", "--limit", "3")
+    code, _, err = run("evaluate", "--compare", "one", "two")
+    assert (code, "different data" in err) == (2, True)
+
+
+def test_several_samples_at_temperature_0_are_refused(run: Run, command: list[str]) -> None:
+    code, _, err = run(*command, "--algorithm", "direct", "--samples", "4")
+    assert (code, "temperature.direct=0.7" in err) == (2, True)
+
+
+def test_a_refused_or_repeated_command_leaves_the_tracked_run_as_it_was(
+    run: Run, command: list[str], mlflow_uri: str
+) -> None:
+    from mlflow import MlflowClient
+
+    words = [*command, "--output", "run", "--limit", "3"]
+    run(*words, "--algorithm", "direct")
+    run(*words, "--algorithm", "coda")  # refused: another run is in the folder
+    run(*words, "--algorithm", "direct")
+    client = MlflowClient(tracking_uri=mlflow_uri)
+    experiment = client.get_experiment_by_name("coda-evaluate")
+    assert experiment is not None
+    (found,) = client.search_runs([experiment.experiment_id])
+    assert found.info.status == "FINISHED"
+    table = client.load_table(experiment.experiment_id, "questions.json", [found.info.run_id])
+    assert len(table) == 3
+
+
+def test_steps_of_a_problem_are_never_torn_apart(run: Run, command: list[str], tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"p{p}.{s}",
+            "question": f"What is {p}{s} + 1?",
+            "answer": str(10 * p + s + 1),
+            "kind": "math",
+            "previous": f"p{p}.{s - 1}" if s else None,
+        }
+        for p in range(1, 4)
+        for s in range(2)
+    ]
+    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    base = [*command, "--data", "steps.jsonl", "--algorithm", "direct"]
+    for name, words in (("a", ["--shard", "1/2"]), ("b", ["--shard", "2/2"]), ("c", ["--limit", "1", "--seed", "3"])):
+        assert run(*base, "--output", name, *words)[0] == 0
+    found = [{row["id"] for row in rows_in(tmp_path / name)} for name in "abc"]
+    assert found[0] == {"p1.0", "p1.1", "p3.0", "p3.1"} and found[1] == {"p2.0", "p2.1"}
+    assert len(found[2]) == 2 and len({name.partition(".")[0] for name in found[2]}) == 1

@@ -2,17 +2,19 @@
 
 import gzip
 import json
+import random
 from dataclasses import dataclass
 from pathlib import Path
 
 import dspy
 import pytest
+from dspy.lm15 import ContextLengthError, ServerError
 from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget, Coda
 from coda_dspy.data import Question
 from coda_dspy.errors import UserError
-from coda_dspy.evaluation import CompressedLines, Pool, evaluate
+from coda_dspy.evaluation import CompressedLines, JsonLines, Pool, evaluate
 from coda_dspy.programs import Case
 
 BUDGET = Budget(num_attempts_baseline=3, best_of_n=1, n_plans=2, early_exit="off")
@@ -134,3 +136,45 @@ def test_a_torn_compressed_line_is_dropped_and_the_rest_kept(tmp_path: Path) -> 
         assert kept == [{"number": n} for n in range(len(kept))]
         CompressedLines(lines.path).append({"number": "new"})
         assert CompressedLines(lines.path).read() == [*kept, {"number": "new"}]
+
+
+def test_what_an_engine_says_of_a_private_question_is_not_kept(tmp_path: Path) -> None:
+    _, lm = engine(lambda call: ContextLengthError(f"refused: {call.prompt}"))
+    pool, store = Pool(tmp_path / "pool.jsonl.gz"), JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        (result,) = evaluate(AdaptiveCoda(BUDGET), [Secret()], pool=pool, store=store)
+    assert result.correct is False and set(result.failures) <= {"direct", "plan", "execute"}
+    kept = gzip.decompress(pool.lines.path.read_bytes()).decode() + store.path.read_text()
+    assert "secret" not in kept.lower()
+
+
+def test_a_question_that_failed_as_a_whole_is_in_the_pool_without_candidates(tmp_path: Path) -> None:
+    question = Question("q", "What is 1 + 1?", "2")
+    _, lm = engine(lambda call: "Answer: 2" if "9 + 9" in call.prompt else ServerError("no"))
+    pool = Pool(tmp_path / "pool.jsonl.gz")
+    with dspy.context(lm=lm):
+        evaluate(AdaptiveCoda(BUDGET), [Question("a", "What is 9 + 9?", "18"), question], pool=pool, workers=1)
+    record = next(record for record in pool.read() if record.id == "q")
+    assert (record.candidates, record.recalled, record.hit_rate) == ((), False, 0.0)
+
+
+def test_a_large_pool_is_read_in_one_pass(tmp_path: Path) -> None:
+    lines = CompressedLines(tmp_path / "lines.gz")
+    text = "".join(random.Random(1).choices("abcdefgh", k=200_000))
+    for number in range(20):
+        lines.append({"number": number, "text": text})
+    assert [row["number"] for row in CompressedLines(lines.path).read()] == list(range(20))
+
+
+def test_a_damaged_pool_is_named_and_not_cut(tmp_path: Path) -> None:
+    lines = CompressedLines(tmp_path / "lines.gz")
+    for number in range(3):
+        lines.append({"number": number})
+    whole = bytearray(lines.path.read_bytes())
+    whole[len(whole) // 3 + 12] ^= 0xFF
+    lines.path.write_bytes(whole)
+    with pytest.raises(UserError, match="damaged at byte"):
+        CompressedLines(lines.path).read()
+    with pytest.raises(UserError, match="damaged at byte"):
+        CompressedLines(lines.path).append({"number": 9})
+    assert lines.path.read_bytes() == whole

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from dspy.lm15 import AuthError, ContextLengthError
+from dspy.lm15 import AuthError, ContextLengthError, ServerError
 from scripts import engine
 
 from coda_dspy import AdaptiveCoda, Budget
@@ -270,3 +270,64 @@ def test_cut_and_unreadable_replies_are_told_apart() -> None:
         results = evaluate(AdaptiveCoda(ONCE), SUMS[:5])
     assert [r.truncated for r in results] == [False, True, False, False, False]
     assert [r.unparsed for r in results] == [False, False, True, False, False]
+
+
+def test_a_question_that_the_engine_cannot_take_fails_alone(tmp_path: Path) -> None:
+    _, lm = engine(lambda call: ServerError("overloaded") if "3 +" in call.prompt else adds(call))
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), SUMS, store=store, workers=1)
+    assert [r.correct for r in results] == [True] * 3 + [False] + [True] * 8
+    assert "gave no reply" in (results[3].error or "")
+    assert len(store.read()) == 12
+
+
+def test_an_engine_that_dies_in_the_middle_leaves_no_wrong_answers_behind(tmp_path: Path) -> None:
+    _, lm = engine(lambda call: adds(call) if call.index < 4 else ServerError("gone"))
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm), pytest.raises(EngineError, match="gave no reply"):
+        evaluate(AdaptiveCoda(ONCE), SUMS, store=store, workers=1)
+    assert [row["correct"] for row in store.read()] == [True] * 4
+
+
+def test_an_engine_that_never_answers_ends_the_run(tmp_path: Path) -> None:
+    _, lm = engine(lambda call: ServerError("gone"))
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm), pytest.raises(EngineError, match="gave no reply"):
+        evaluate(AdaptiveCoda(ONCE), SUMS[:2], store=store, workers=1)
+    assert not store.read()
+
+
+@dataclass(frozen=True)
+class Broken(Sum):
+    def grade(self, answer: str | None) -> bool | None:
+        if answer is not None:
+            raise RuntimeError("the grader fell over")
+        return False
+
+
+def test_a_grader_that_falls_over_costs_that_question_only() -> None:
+    _, lm = engine(adds)
+    with dspy.context(lm=lm):
+        results = evaluate(AdaptiveCoda(ONCE), [*SUMS[:2], Broken("7", "7")])
+    assert [r.correct for r in results] == [True, True, False]
+    assert results[2].error == "RuntimeError: the grader fell over"
+
+
+def test_a_saved_verdict_is_kept_unless_its_grading_was_corrected(tmp_path: Path) -> None:
+    graded: list[str | None] = []
+
+    @dataclass(frozen=True)
+    class Counted(Sum):
+        def grade(self, answer: str | None) -> bool | None:
+            graded.append(answer)
+            return answer == self.answer
+
+    _, lm = engine(adds)
+    store = JsonLines(tmp_path / "r.jsonl")
+    with dspy.context(lm=lm):
+        evaluate(AdaptiveCoda(ONCE), [Counted("5", "5")], store=store)
+        evaluate(AdaptiveCoda(ONCE), [Counted("5", "5")], store=JsonLines(store.path))
+        assert len(graded) == 1
+        (corrected,) = evaluate(AdaptiveCoda(ONCE), [Counted("5", "6")], store=JsonLines(store.path))
+    assert (len(graded), corrected.correct) == (2, False)

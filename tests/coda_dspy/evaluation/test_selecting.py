@@ -2,15 +2,17 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import dspy
 import numpy as np
 import pytest
+from dspy.lm15 import ServerError
 from scripts import engine
 
 from coda_dspy import Budget
 from coda_dspy.candidate import Candidate
-from coda_dspy.errors import UserError
+from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import PoolRecord
 from coda_dspy.evaluation.selecting import compare
 from coda_dspy.evaluation.statistics import gap_closure
@@ -98,3 +100,22 @@ def test_gap_closure_is_its_formula_and_none_without_a_gap() -> None:
     assert estimate is not None
     assert estimate.value == pytest.approx((2 / 3 - 1 / 3) / (1 - 1 / 3))
     assert gap_closure([1.0], [1.0], [1.0]) is None
+
+
+def test_a_question_without_candidates_counts_as_not_chosen_right() -> None:
+    found = compared([record(0, ["1", "1"]), record(1, [])], "majority", "oracle")
+    assert found["majority"].accuracy.value == found["oracle"].accuracy.value == 0.5
+
+
+def test_samples_of_one_question_do_not_count_as_many_questions() -> None:
+    records = simulated(12, 0.4)
+    copies = [replace(r, sample=k) for r in records for k in range(16)]
+    once, often = (compared(rows, "majority")["majority"].closure for rows in (records, copies))
+    assert once is not None and often is not None
+    assert often.value == pytest.approx(once.value)
+    assert often.high - often.low == pytest.approx(once.high - once.low, rel=0.2)
+
+
+def test_a_judge_that_never_answers_is_an_error_and_not_a_result() -> None:
+    with pytest.raises(EngineError, match="gave no reply"):
+        compared([record(0, ["2", "1"])], "judge", script=lambda call: ServerError("gone"))
