@@ -50,9 +50,7 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
 def markdown(table: Table, rows: Sequence[Row], command: str) -> str:
     """The table with what it was made by, and the paper's figures beside."""
     lines = [f"# {table.name}: {table.title}", "", f"    {command}", ""]
-    lines += _grid(
-        ["variant", "accuracy", "against the first, paired", "tokens each", "unparsed", "truncated"], cells(rows)
-    )
+    lines += _grid((*SHOWN, "in the paper"), [[*line, _paper(table, line[0])] for line in cells(rows)])
     lines += ["", "Intervals are 95 %: Wilson's for one sample a question, bootstraps over questions else."]
     if table.derived:
         lines += ["Rows without rates are read off the candidates of the others, and cost no further call."]
