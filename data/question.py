@@ -29,6 +29,7 @@ class Question:
         tests: For `code` only: hidden tests, which only score.
         entry_point: For `code` only: the function that is asked for; `None` for a program on standard input.
         private: Whether its text has to stay out of logs and results, because its authors ask for that.
+        integer: For `math` only: whether only the whole number itself is right (AIME), not an expression of its value.
         previous: For a step of a larger problem: the id of the step that is answered before it (see `after`).
     """
 
@@ -42,6 +43,7 @@ class Question:
     tests: tuple[Case, ...] = ()
     entry_point: str | None = None
     private: bool = False
+    integer: bool = False
     previous: str | None = None
 
     @property
@@ -60,6 +62,8 @@ class Question:
             if not cases:
                 return None  # no tests, no verdict
             return answer is not None and passes(answer, cases, self.entry_point)
+        if self.integer and not _is_integer(answer):
+            return False
         return answers.correct(self.task, answer, self.answer) if self.answer else None
 
     def after(self, programs: Sequence[str]) -> "Question":
@@ -89,6 +93,11 @@ class Question:
             for cases in (self.public_tests, self.tests)
         )
         return replace(self, question=filled(self.question), public_tests=public, tests=hidden)
+
+
+def _is_integer(answer: str | None) -> bool:
+    """Whether an answer is written as a whole number; leading zeros and thousands separators do not matter."""
+    return answer is not None and re.fullmatch(r"[+-]?\d+", answer.strip().replace(",", "")) is not None
 
 
 def slot_of(id: str) -> str:

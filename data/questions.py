@@ -24,7 +24,7 @@ BUILTIN: tuple[str, ...] = ("choice", "code", "math")
 """Names of the sets that come with the project."""
 
 _FIELDS = (
-    *("id", "question", "answer", "kind", "choices", "meta", "private", "previous"),
+    *("id", "question", "answer", "kind", "choices", "meta", "private", "integer", "previous"),
     *("entry_point", "prompt", "public_tests", "tests"),
 )
 _BOM = b"\xef\xbb\xbf"
@@ -133,6 +133,7 @@ def _record_of(question: Question) -> dict[str, Any]:
         "tests": [case.as_row() for case in question.tests],
         "meta": question.meta,
         "private": question.private,
+        "integer": question.integer,
         "previous": question.previous,
     }
     return {name: value for name, value in record.items() if value or name == "answer"}
@@ -311,7 +312,8 @@ def _question(record: dict[str, Any], number: int, need_answers: bool) -> Questi
         kind=kind,
         choices=task.choices,
         meta=_meta(record),
-        private=_private(record),
+        private=_flag(record, "private"),
+        integer=_flag(record, "integer"),
         previous=_previous(record),
     )
 
@@ -331,16 +333,16 @@ def _code_question(record: dict[str, Any], name: str, need_tests: bool) -> Quest
         public_tests=task.tests,
         tests=hidden,
         entry_point=task.entry_point,
-        private=_private(record),
+        private=_flag(record, "private"),
         previous=_previous(record),
     )
 
 
-def _private(record: dict[str, Any]) -> bool:
-    private = record.get("private", False)
-    if not isinstance(private, bool):
-        raise UserError(f"private is {_named(private)}; give true or false, or leave it out")
-    return private
+def _flag(record: dict[str, Any], name: str) -> bool:
+    flag = record.get(name, False)
+    if not isinstance(flag, bool):
+        raise UserError(f"{name} is {_named(flag)}; give true or false, or leave it out")
+    return flag
 
 
 def _previous(record: dict[str, Any]) -> str | None:

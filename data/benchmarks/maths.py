@@ -31,7 +31,7 @@ def _aime(row: Row, id: str) -> Question:
     answer = row.whole("answer")
     if not 0 <= answer <= _LARGEST:
         raise UserError(f"answer is not from 0 to {_LARGEST}")
-    return Question(f"{row.benchmark}/{id}", row.text("problem"), str(answer))
+    return Question(f"{row.benchmark}/{id}", row.text("problem"), str(answer), integer=True)
 
 
 def math500(row: Row) -> Iterator[Question]:

@@ -26,7 +26,17 @@ def grade(asked: Question, reply: str) -> bool | None:
 @pytest.mark.parametrize("gold", ["025", "25", 25])
 @pytest.mark.parametrize(
     ("given", "right"),
-    [("25", True), ("025", True), ("25.5", False), ("2.5", False), ("125", False), ("-25", False), ("", False)],
+    [
+        ("25", True),
+        ("025", True),
+        ("25.5", False),
+        ("2.5", False),
+        ("125", False),
+        ("-25", False),
+        ("", False),
+        ("50/2", False),
+        ("\\sqrt{625}", False),
+    ],
 )
 def test_aime_compares_integers_exactly(gold: object, given: str, right: bool) -> None:
     assert question("aime2024", problem="Find it.", answer=gold).grade(given) is right
