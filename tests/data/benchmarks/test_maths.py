@@ -42,7 +42,7 @@ def test_an_aime_answer_is_an_integer_without_leading_zeros(name: str, answer: o
 
 def test_aime_2026_is_numbered_by_problem() -> None:
     (question,) = questions("aime2026", {"problem_idx": 12, "answer": 0, "problem": "Find it."})
-    assert question == Question("aime2026/12", "Find it.", "0")
+    assert question == Question("aime2026/12", "Find it.", "0", integer=True)
 
 
 def test_an_aime_row_without_an_id_has_its_place() -> None:
