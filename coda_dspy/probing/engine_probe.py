@@ -34,8 +34,8 @@ FEWEST_RETRIES = 4  # for calls that fail in passing; a tenth of the planned cal
 class Watcher(Protocol):
     """Whoever shows the progress of a probe."""
 
-    def planned(self, calls: int, kept: int) -> None:
-        """It will make at most so many calls; so many more were made by an earlier process."""
+    def begin(self, calls: int, kept: int) -> None:
+        """At most so many calls will be made; so many more were made by an earlier process."""
 
     def phase(self, name: str, calls: int) -> None:
         """A phase begins; it has so many calls."""
@@ -45,7 +45,7 @@ class Watcher(Protocol):
 
 
 class _Silent:
-    def planned(self, calls: int, kept: int) -> None: ...
+    def begin(self, calls: int, kept: int) -> None: ...
     def phase(self, name: str, calls: int) -> None: ...
     def call(self, call: Call) -> None: ...
 
@@ -107,7 +107,7 @@ class _Probe:
 
     def run(self) -> None:
         """All phases, as far as the time goes."""
-        self.watcher.planned(self.session.asker.allowance.most, self.kept)
+        self.watcher.begin(self.session.asker.allowance.most, self.kept)
         for phase in self.phases:
             missing = [unit for unit in phase.units if unit.key not in self.session.found]
             if missing:
@@ -136,14 +136,13 @@ class _Probe:
         return time.monotonic() + usual < self.deadline
 
     def _require_a_reply(self) -> None:
-        """The conductor can do nothing with an engine that does not answer the first question."""
-        if self.session.calls_of("plain"):
-            return
+        """An engine that does not even answer a short request is not there."""
         calls = [call for found in self.session.found.values() for call in found.calls]
+        if any(call.failure is None for call in calls):
+            return
         reason = calls[-1].failure if calls else f"nothing came within {self.session.plan.minutes:g} minutes"
         raise EngineError(
-            f"the engine gave no reply to the first question: {reason}. Is the server running, and its address right "
-            "(api_base)?"
+            f"the engine gave no reply: {reason}. Is the server running, and its address right (api_base)?"
         )
 
     def _restore(self) -> None:

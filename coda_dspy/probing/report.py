@@ -20,7 +20,7 @@ class ProbeReport:
         engine: The engine's name.
         adapter: The adapter to take: `plain`, or `sections` where it costs nothing.
         better_path: `direct` or `code`, by kind of question, where both were measured.
-        truncation: Share of replies that were cut off at the budget's limits, 0 to 1.
+        truncation: Share of replies that were cut off at the budget's limits, 0 to 1; `None` if there was none.
         thinking_share: Share of a stage's reply that is thinking, 0 to 1, by stage.
         efforts: The reasoning efforts that the engine takes and that change its replies, from the lowest up.
         tokens_per_second: By calls at a time.
@@ -36,7 +36,7 @@ class ProbeReport:
     engine: str
     adapter: str
     better_path: Mapping[str, str]
-    truncation: float
+    truncation: float | None
     thinking_share: Mapping[str, float]
     efforts: tuple[str, ...]
     tokens_per_second: Mapping[int, float]
@@ -56,7 +56,7 @@ class ProbeReport:
 
 
 def report_of(session: Session, engine: str, not_measured: Mapping[str, str], calls: Mapping[str, int]) -> ProbeReport:
-    """The report of a session in which at least one question got a reply."""
+    """The report of a session in which at least one call got a reply."""
     figures = _figures(session)
     effort = _effort_is_honoured(session)
     rates = speed.speeds(session)
@@ -64,7 +64,7 @@ def report_of(session: Session, engine: str, not_measured: Mapping[str, str], ca
         engine=engine,
         adapter=comparing.better_adapter(figures["adapters"]),
         better_path=comparing.better_paths(figures["paths"]),
-        truncation=figures["truncation"]["value"],
+        truncation=figures["truncation"]["value"] if figures["truncation"] else None,
         thinking_share={s: row["thinking"]["value"] for s, row in figures["stages"].items() if row["thinking"]},
         efforts=tuple(name for name in EFFORTS if name in figures["efforts"] and effort is not False),
         tokens_per_second={level: figure["value"] for level, figure in rates.items()},
@@ -78,7 +78,7 @@ def report_of(session: Session, engine: str, not_measured: Mapping[str, str], ca
         },
         context_limit=sampling_checks.context_limit(session),
         figures=figures,
-        not_measured={**_reasons(session, rates), **not_measured},
+        not_measured=_joined(_reasons(session, rates), not_measured),
         calls=calls,
     )
 
@@ -122,3 +122,9 @@ def _reasons(session: Session, rates: Mapping[int, Any]) -> dict[str, str]:
     if not rates and session.calls_of("speed"):
         found.setdefault("speed", "the engine does not report usage")
     return found
+
+
+def _joined(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    """Both reasons, where there are two."""
+    names = dict.fromkeys((*first, *second))
+    return {name: "; ".join(part[name] for part in (first, second) if name in part) for name in names}

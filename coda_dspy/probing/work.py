@@ -46,9 +46,10 @@ def phases_of(session: Session, deadline: float) -> list[Phase]:
     effort = [] if takes_none(session) else [at_effort(session, first, name) for name in EFFORTS]
     context = [] if session.context_limit is not None else [sampling_checks.context(session)]
     return [
+        Phase("the first reply", pairs[:1]),
         Phase("the first question", [through(session, first, "plain")]),
         Phase("reasoning efforts", effort if plan.followed else []),
-        Phase("sampling", pairs),
+        Phase("sampling", pairs[1:]),
         Phase("the context limit", context, seconds=CONTEXT_SECONDS),
         Phase("speed", rounds[0]),
         Phase("questions", _about_questions(session), alone=False),
