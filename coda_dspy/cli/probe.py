@@ -12,7 +12,7 @@ from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, s
 from coda_dspy.errors import UserError
 
 MANY = 1000  # questions of a set to choose from
-OFTEN = 0.2  # share of cut replies from which on more room is worth a word
+OFTEN = 0.1  # share of cut replies that is worth a word, where it is surely higher
 
 
 @click.command()
@@ -137,8 +137,10 @@ def _print(report: Any) -> None:
     level = "unknown" if report.concurrency is None else f"{report.concurrency}"
     most = max(report.tokens_per_second, default=None)
     more = " (the most that was tried)" if most is not None and report.concurrency == most else ""
-    console.print(Text(f"recommended: adapter {report.adapter}, calls at a time {level}{more}", style="bold"))
-    if (report.truncation or 0.0) >= OFTEN:
+    adapter = "unknown" if "adapter" in report.not_measured else report.adapter
+    console.print(Text(f"recommended: adapter {adapter}, calls at a time {level}{more}", style="bold"))
+    cut = report.figures["truncation"]
+    if cut is not None and cut["low"] >= OFTEN and cut["n"] >= 4:
         console.print(
             Text("many replies are cut off: give them more room with --budget max_tokens=NUMBER, and probe again")
         )
@@ -150,7 +152,7 @@ def _adapters(report: Any) -> tuple[str, list[str], list[list[str]]]:
     found = report.figures["adapters"]
     shares = ("readable", "markers", "accuracy", "cut")
     rows = [
-        [name, *(_share(row.get(key)) for key in shares), _number(row["tokens_out"])]
+        [name, *(_share(row.get(key)) for key in shares), _number(row["tokens_out"]), str(row["readable"]["n"])]
         for name, row in found.items()
         if name != "difference" and row["readable"]
     ]
@@ -158,7 +160,7 @@ def _adapters(report: Any) -> tuple[str, list[str], list[list[str]]]:
     title = "adapters, on the same questions"
     if difference is not None:
         title += f"; sections minus plain: {difference['value']:+.0%} (p = {difference['p_value']:.2g})"
-    return title, ["adapter", "answer readable", "markers kept", "right", "cut", "tokens out"], rows
+    return title, ["adapter", "answer readable", "markers kept", "right", "cut", "tokens out", "n"], rows
 
 
 def _paths(report: Any) -> tuple[str, list[str], list[list[str]]]:
@@ -167,17 +169,25 @@ def _paths(report: Any) -> tuple[str, list[str], list[list[str]]]:
         shares = [_share(row[path]["accuracy"]) for path in ("direct", "code")]
         tokens = [_number(row[path]["tokens"]) for path in ("direct", "code")]
         agreement = [_share(row[key]) for key in ("agree", "right_where_they_agree")]
-        rows.append([kind, *shares, *tokens, *agreement, report.better_path.get(kind, "too few")])
-    columns = ["kind", "right directly", "right by program", "tokens", "by program", "agree", "right then", "better"]
+        better = report.better_path.get(kind, "too few")
+        rows.append([kind, *shares, *tokens, *agreement, better, str(row["direct"]["readable"]["n"])])
+    columns = ["kind", "right directly", "by program", "tokens", "by program", "agree", "right then", "better", "n"]
     return "paths, on the same questions", columns, rows
 
 
 def _stages(report: Any) -> tuple[str, list[str], list[list[str]]]:
     rows = [
-        [stage, _share(row["cut"]), _share(row["thinking"]), row["thinks"] or "nowhere", _number(row["tokens_out"])]
+        [
+            stage,
+            _share(row["cut"]),
+            _share(row["thinking"]),
+            row["thinks"] or "–",
+            _number(row["tokens_out"]),
+            str(row["cut"]["n"]),
+        ]
         for stage, row in report.figures["stages"].items()
     ]
-    columns = ["stage", "cut", "thinking, of the reply", "it thinks in", "tokens out"]
+    columns = ["stage", "cut", "thinking, of the reply", "it thinks in", "tokens out", "n"]
     return f"stages; cut over all: {_share(report.figures['truncation'])}", columns, rows
 
 
@@ -201,27 +211,32 @@ def _honours(report: Any) -> list[list[str]]:
     found = report.figures["sampling"]
     limit = report.context_limit
     measured = {
-        "temperature": f"same at 0: {_share(found['same_at_temperature_0'])}, "
-        f"same at 1: {_share(found['same_at_temperature_1'])}",
-        "seed": f"same with one seed: {_share(found['same_with_one_seed'])}",
+        "temperature": f"same at 0: {_pairs(found['same_at_temperature_0'])}; "
+        f"at 1: {_pairs(found['same_at_temperature_1'])}",
+        "seed": f"same with one seed: {_pairs(found['same_with_one_seed'])}",
         "effort": f"taken: {', '.join(report.figures['efforts']) or 'none'}",
-        "usage": f"reported: {_share(found['usage'])}",
+        "usage": f"reported: {_share(found['usage'])} of {found['usage']['n']} replies",
         "context_limit": f"{count(limit)} tokens" if limit is not None else "not told",
     }
     words = {True: "yes", False: "no", None: "cannot be told"}
     return [[name.replace("_", " "), words[report.honours[name]], text] for name, text in measured.items()]
 
 
+def _pairs(figure: Any) -> str:
+    """How many pairs of samples were the same."""
+    return "–" if figure is None else f"{round(figure['value'] * figure['n'])} of {figure['n']} pairs"
+
+
 def _share(figure: Any, sign: str = "") -> str:
-    """A share with its interval and sample size."""
+    """A share with its interval."""
     if figure is None:
         return "–"
     interval = "" if figure["low"] is None else f" [{figure['low']:{sign}.0%}, {figure['high']:{sign}.0%}]"
-    return f"{figure['value']:{sign}.0%}{interval} n={figure['n']}"
+    return f"{figure['value']:{sign}.0%}{interval}"
 
 
 def _number(figure: Any) -> str:
-    return "unknown" if figure is None else f"{figure['value']:,.0f} n={figure['n']}"
+    return "unknown" if figure is None else f"{figure['value']:,.0f}"
 
 
 def _keep(report: Any, path: str | None) -> None:
@@ -231,8 +246,9 @@ def _keep(report: Any, path: str | None) -> None:
     if path is None:
         return
     profile = Profile.read(path)
-    profile.model_copy(update={"adapter": report.adapter, "probe": report.describe()}).save(path)
+    adapter = profile.adapter if "adapter" in report.not_measured else report.adapter
+    profile.model_copy(update={"adapter": adapter, "probe": report.describe()}).save(path)
     console.print(Text(f"written into {path}"))
-    if profile.adapter != report.adapter:
+    if profile.adapter != adapter:
         text = f"its adapter was {profile.adapter}: its scores were measured with that one; tune again"
         console.print(Text(text, style="yellow"))

@@ -12,12 +12,12 @@ from .session import Session, Unit
 
 def through(session: Session, question: Gradable, adapter: str) -> Unit:
     """One direct answer through an adapter."""
-    return Unit(f"{adapter}/{question.id}", 1, lambda: [answer(session, question, adapter)])
+    return Unit(f"{adapter}/{question.id}", 1, session.cap("direct"), lambda: [answer(session, question, adapter)])
 
 
 def by_program(session: Session, question: Gradable) -> Unit:
     """One answer by a program that is run."""
-    return Unit(f"code/{question.id}", 1, lambda: [answer(session, question, "plain", "code")])
+    return Unit(f"code/{question.id}", 1, session.cap("code"), lambda: [answer(session, question, "plain", "code")])
 
 
 def answer(

@@ -37,6 +37,11 @@ def adapters(session: Session) -> dict[str, Any]:
     return figures
 
 
+def are_enough(session: Session) -> bool:
+    """Whether there were enough questions to tell the adapters apart."""
+    return len(session.paired("plain", "sections", session.mixed)) >= LEAST
+
+
 def better_adapter(figures: dict[str, Any]) -> str:
     """`sections` only where the engine keeps to them and loses nothing by them, in these few questions at least.
 

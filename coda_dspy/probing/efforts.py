@@ -20,7 +20,7 @@ def at_effort(session: Session, question: Gradable, effort: str) -> Unit:
         settings = {"reasoning_effort": effort}
         return [] if takes_none(session) else [answer(session, question, "plain", settings=settings)]
 
-    return Unit(f"{effort}/{question.id}", 1, work)
+    return Unit(f"{effort}/{question.id}", 1, session.cap("direct"), work)
 
 
 def takes_none(session: Session) -> bool:

@@ -21,6 +21,7 @@ from coda_dspy.profile import ASKED_ONCE, write_atomically
 from . import speed
 from .calls import Asker, Call
 from .crew import side_by_side
+from .pace import expected_seconds
 from .plan import ProbePlan
 from .report import ProbeReport, report_of
 from .session import Found, Session, Unit
@@ -75,8 +76,10 @@ def probe_engine(
 
     Raises:
         EngineError: The engine cannot be used at all, or does not answer (any more).
-        UserError: No question can be asked here; or the folder holds another probe, or cannot be written.
+        UserError: No question can be asked here; the folder holds another probe, or cannot be written; or scipy is
+            missing.
     """
+    _load_statistics()
     program = program if program is not None else AdaptiveCoda()
     problem = sandbox_problem()
     chosen, notes = chosen_from(questions, plan, problem)
@@ -110,30 +113,25 @@ class _Probe:
         self.watcher.begin(self.session.asker.allowance.most, self.kept)
         for phase in self.phases:
             missing = [unit for unit in phase.units if unit.key not in self.session.found]
-            if missing:
+            if missing and time.monotonic() < self.deadline:
                 self.watcher.phase(phase.name, sum(unit.calls for unit in missing))
                 self._work(phase, missing)
             self._require_a_reply()
 
     def _work(self, phase: Phase, units: list[Unit]) -> None:
         at_a_time = 1 if phase.alone else speed.level_for_probing(speed.speeds(self.session))
-        deadline = min(self.deadline, time.monotonic() + phase.seconds)
-        for unit, found in side_by_side(units, at_a_time, deadline, self._fits):
+        latest = min(self.deadline, time.monotonic() + 60 * phase.share * self.session.plan.minutes)
+
+        def fits(unit: Unit) -> bool:
+            return time.monotonic() + expected_seconds(self.session, unit, at_a_time) < latest
+
+        for unit, found in side_by_side(units, at_a_time, self.deadline if phase.patient else latest, fits):
             self.session.found[unit.key] = found
             if self.store is not None and found.calls and all(call.failure is None for call in found.calls):
                 row = {"key": unit.key, "seconds": found.seconds, "calls": [asdict(call) for call in found.calls]}
                 self.store.append(row)
             for call in found.calls:
                 self.watcher.call(call)
-
-    def _fits(self, unit: Unit) -> bool:
-        """Whether a unit that takes as long as those before it still fits into the time."""
-        times = defaultdict(list)
-        for key, found in self.session.found.items():
-            times[key.partition("/")[0]].append(found.seconds)
-        alike = times[unit.key.partition("/")[0]] or [unit.calls * seconds for seconds in times["plain"]]
-        usual = sum(alike) / len(alike) if alike else 0.0
-        return time.monotonic() + usual < self.deadline
 
     def _require_a_reply(self) -> None:
         """An engine that does not even answer a short request is not there."""
@@ -170,6 +168,14 @@ class _Probe:
         """Calls: the most that were planned, those that were made, and those of an earlier process."""
         allowance = self.session.asker.allowance
         return {"planned": allowance.most, "made": allowance.made, "kept": self.kept}
+
+
+def _load_statistics() -> None:
+    """Before the clock runs: importing it takes seconds."""
+    try:
+        import scipy.stats  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UserError("the intervals of a probe need scipy; run: pip install 'coda-dspy[tune]'") from error
 
 
 def _asker(lm: dspy.LM, plan: ProbePlan) -> Asker:

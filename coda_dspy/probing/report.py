@@ -18,7 +18,8 @@ class ProbeReport:
 
     Args:
         engine: The engine's name.
-        adapter: The adapter to take: `plain`, or `sections` where it costs nothing.
+        adapter: The adapter to take: `plain`, or `sections` where it costs nothing. Where `not_measured` names it, too
+            few questions were asked to tell.
         better_path: `direct` or `code`, by kind of question, where both were measured.
         truncation: Share of replies that were cut off at the budget's limits, 0 to 1; `None` if there was none.
         thinking_share: Share of a stage's reply that is thinking, 0 to 1, by stage.
@@ -119,6 +120,8 @@ def _reasons(session: Session, rates: Mapping[int, Any]) -> dict[str, str]:
         failures = Counter(call.failure for call in calls if call.failure is not None)
         if failures:
             found[check] = f"{failures.total()} of {len(calls)} calls failed: {failures.most_common(1)[0][0]}"
+    if not comparing.are_enough(session):
+        found["adapter"] = f"fewer than {comparing.LEAST} questions were answered through both"
     if not rates and session.calls_of("speed"):
         found.setdefault("speed", "the engine does not report usage")
     return found

@@ -1,6 +1,7 @@
 """Whether temperature and seeds are honoured, whether usage is reported, whether the context limit is told."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -30,7 +31,11 @@ def free_request(instructions: str) -> dspy.Predict:
 
 def pair(session: Session, check: str, number: int) -> Unit:
     """Two samples of the same request: both greedy, both at temperature 1, or both at temperature 1 with one seed."""
-    return Unit(f"{check}/{number}", CALLS_OF_A_PAIR, lambda: [_sample(session, check, number, n) for n in (0, 1)])
+
+    def work() -> list[Call]:
+        return [_sample(session, check, number, n) for n in range(CALLS_OF_A_PAIR)]
+
+    return Unit(f"{check}/{number}", CALLS_OF_A_PAIR, session.plan.pair_tokens, work)
 
 
 def _sample(session: Session, check: str, number: int, n: int) -> Call:
@@ -38,7 +43,7 @@ def _sample(session: Session, check: str, number: int, n: int) -> Call:
     temperature = {"direct": _TEMPERATURES[check]}
     budget = session.asker.budget.replace(max_tokens=session.plan.pair_tokens, temperature=temperature)
     # Engines that take a seed from the conductor get it by the place of the sample, others as a setting.
-    place = Sample("probe", number, step=check, retry=0 if check == SEED else n)
+    place = Sample("probe", number, 0 if check == SEED else n, step=check)
     predict = free_request("Be inventive.")
     return session.asker.ask(
         "direct",
@@ -51,21 +56,24 @@ def _sample(session: Session, check: str, number: int, n: int) -> Call:
 
 def context(session: Session) -> Unit:
     """Ask for a reply that is longer than the context: a server that knows its limit names it in its refusal."""
-    return Unit(CONTEXT, 1, lambda: [_too_long(session)])
+    return Unit(CONTEXT, 1, 1, lambda: [_too_long(session)])
 
 
 def _too_long(session: Session) -> Call:
+    """The call, with the limit as its answer; a refusal that names the limit is no failure."""
     request = "Say yes."
     budget = session.asker.budget.replace(max_tokens=_TOO_MANY)
     predict = free_request("One word is enough.")
-    return session.asker.ask(
+    _, call = session.asker.ask(
         "direct",
         Task(request, "text"),
         lambda: ask(predict, "direct", Sample("probe", step=CONTEXT), {"request": request}),
         budget=budget,
         settings={"stop": [" ", "\n"]},  # an engine that does not refuse must not write a book
         again=False,
-    )[1]
+    )
+    named = _LIMIT.search(call.failure or "")
+    return replace(call, answer=named[1].replace(",", ""), failure=None) if named else call
 
 
 def same_replies(session: Session, check: str) -> dict[str, Any] | None:
@@ -94,7 +102,8 @@ def seed_is_honoured(session: Session) -> bool | None:
 
 def reports_usage(session: Session) -> dict[str, Any] | None:
     """Share of the replies whose tokens were reported."""
-    calls = [call for found in session.found.values() for call in found.calls if call.failure is None]
+    units = (found for key, found in session.found.items() if key != CONTEXT)
+    calls = [call for found in units for call in found.calls if call.failure is None]
     return share(call.tokens_out is not None for call in calls)
 
 
@@ -102,14 +111,12 @@ def context_limit(session: Session) -> int | None:
     """The context limit, if the engine or its refusal named one."""
     if session.context_limit is not None:
         return session.context_limit
-    found = session.found.get(CONTEXT)
-    named = _LIMIT.search(found.calls[0].failure or "") if found else None
-    return int(named[1].replace(",", "")) if named else None
+    limits = [int(call.answer) for call in session.calls_of(CONTEXT) if call.answer is not None]
+    return limits[0] if limits else None
 
 
 def tells_context_limit(session: Session) -> bool | None:
     """`None` where the request failed for another reason, or was not made."""
     if context_limit(session) is not None:
         return True
-    found = session.found.get(CONTEXT)
-    return False if found and found.calls[0].failure is None else None
+    return False if session.calls_of(CONTEXT) else None

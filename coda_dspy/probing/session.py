@@ -27,12 +27,19 @@ class Unit:
     Args:
         key: Its name within the probe: `CHECK/…`.
         calls: The calls it makes at most.
+        cap: The cap of a reply of these.
         work: Makes them.
     """
 
     key: str
     calls: int
+    cap: int
     work: Callable[[], Sequence[Call]]
+
+    @property
+    def check(self) -> str:
+        """What it measures."""
+        return self.key.partition("/")[0]
 
     def __call__(self) -> Found:
         started = time.monotonic()
@@ -66,6 +73,10 @@ class Session:
     def mixed(self) -> list[Gradable]:
         """All questions, the kinds taking turns: whatever there is time for is a mix of them."""
         return [question for question in chain(*zip_longest(*self.questions.values())) if question is not None]
+
+    def cap(self, stage: str) -> int:
+        """The cap of a reply of a stage."""
+        return self.plan.budget.max_tokens[stage]
 
     @property
     def followed(self) -> list[Gradable]:

@@ -20,7 +20,8 @@ _PLACES = ("a harbour", "a library", "a forest", "a kitchen", "a mountain villag
 
 def together(session: Session, level: int, number: int, deadline: float) -> Unit:
     """So many calls at a time, once."""
-    return Unit(f"speed/{level}/{number}", level, lambda: _batch(session, level, number, deadline))
+    cap = session.plan.speed_tokens
+    return Unit(f"speed/{level}/{number}", level, cap, lambda: _batch(session, level, number, deadline))
 
 
 def _batch(session: Session, level: int, number: int, deadline: float) -> list[Call]:

@@ -24,7 +24,7 @@ _PLACE = Sample("coda")
 
 def followed_through(session: Session, question: Gradable) -> Unit:
     """Plan, execute, and reflect on the execution and the direct answer."""
-    return Unit(f"stages/{question.id}", 3, lambda: _chain(session, question))
+    return Unit(f"stages/{question.id}", 3, session.cap("reflect"), lambda: _chain(session, question))
 
 
 def _chain(session: Session, question: Gradable) -> list[Call]:

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import inf
 from typing import NamedTuple
 
 from coda_dspy.budget import EFFORTS
@@ -13,12 +12,14 @@ from coda_dspy.sandbox import SandboxUnavailable
 
 from . import sampling_checks, speed
 from .answering import by_program, through
+from .comparing import LEAST
 from .efforts import at_effort, takes_none
 from .plan import ProbePlan
 from .session import Session, Unit
 from .stages import followed_through
 
-CONTEXT_SECONDS = 20.0  # that the request for too long a reply may take
+# Shares of the time after which a phase starts nothing more: what others are about must not take all of it.
+_EFFORTS, _SAMPLING, _CONTEXT, _SPEED = 0.2, 0.15, 0.05, 0.2
 
 
 class Phase(NamedTuple):
@@ -27,14 +28,16 @@ class Phase(NamedTuple):
     Args:
         name: What they measure, in words.
         units: In the order of their worth.
+        share: The share of the probe's time that the phase may take.
         alone: One unit at a time, for what others would disturb.
-        seconds: The most that the phase may take.
+        patient: Wait for what has started; else it is left behind when the share is over.
     """
 
     name: str
     units: Sequence[Unit]
+    share: float = 1.0
     alone: bool = True
-    seconds: float = inf
+    patient: bool = True
 
 
 def phases_of(session: Session, deadline: float) -> list[Phase]:
@@ -43,33 +46,41 @@ def phases_of(session: Session, deadline: float) -> list[Phase]:
     rounds = [[speed.together(session, n, r, deadline) for n in plan.levels] for r in range(plan.rounds)]
     checks = (sampling_checks.GREEDY, sampling_checks.WARM, sampling_checks.SEED)
     pairs = [sampling_checks.pair(session, check, number) for number in range(plan.pairs) for check in checks]
-    effort = [] if takes_none(session) else [at_effort(session, first, name) for name in EFFORTS]
+    efforts = _at_efforts(session, first) if plan.followed else []
     context = [] if session.context_limit is not None else [sampling_checks.context(session)]
     return [
         Phase("the first reply", pairs[:1]),
         Phase("the first question", [through(session, first, "plain")]),
-        Phase("reasoning efforts", effort if plan.followed else []),
-        Phase("sampling", pairs[1:]),
-        Phase("the context limit", context, seconds=CONTEXT_SECONDS),
-        Phase("speed", rounds[0]),
+        Phase("reasoning efforts", efforts, _EFFORTS),
+        Phase("sampling", pairs, _SAMPLING),
+        Phase("the context limit", context, _CONTEXT, patient=False),
+        Phase("speed", rounds[0], _SPEED),
         Phase("questions", _about_questions(session), alone=False),
-        Phase("speed once more", [unit for units in rounds[1:] for unit in units]),
+        Phase("what is missing", [*efforts, *pairs, *(unit for units in rounds for unit in units)]),
     ]
 
 
 def _about_questions(session: Session) -> list[Unit]:
-    """Question by question, so that whatever there is time for is paired."""
-    units = []
-    followed = [question.id for question in session.followed]
-    for question in session.mixed:
+    """Question by question, so that whatever there is time for is paired.
+
+    The first few go through both adapters alone; then each is accompanied by one that is followed through all roles.
+    """
+    units, followed = [], session.followed
+    for place, question in enumerate(session.mixed):
         units += [through(session, question, "plain"), through(session, question, "sections")]
         if question.task.kind == "math" and not session.sandbox_problem:
             units.append(by_program(session, question))
-        if question.id in followed:
-            units.append(followed_through(session, question))
-            if not takes_none(session):
-                units += [at_effort(session, question, effort) for effort in EFFORTS]
-    return units
+        if place >= LEAST - 1 and followed:
+            units += _followed(session, followed.pop(0))
+    return units + [unit for question in followed for unit in _followed(session, question)]
+
+
+def _followed(session: Session, question: Gradable) -> list[Unit]:
+    return [followed_through(session, question), *_at_efforts(session, question)]
+
+
+def _at_efforts(session: Session, question: Gradable) -> list[Unit]:
+    return [] if takes_none(session) else [at_effort(session, question, effort) for effort in EFFORTS]
 
 
 def chosen_from(

@@ -148,6 +148,13 @@ def test_an_honest_engine_honours_temperature_and_seed() -> None:
     assert (report.honours["temperature"], report.honours["seed"]) == (True, True)
 
 
+def test_an_engine_that_gets_its_seed_from_the_conductor_is_judged_by_it() -> None:
+    made = ScriptedEngine(lambda call: f"{call.request.config.seed if call.request.config.temperature else 0}")
+    made.takes_seed = True  # type: ignore[attr-defined]
+    report = probe_engine(connect(made), SMALL, QUESTIONS)
+    assert (report.honours["temperature"], report.honours["seed"]) == (True, True)
+
+
 def test_an_engine_that_always_says_the_same_ignores_temperature() -> None:
     report, _ = probed(able)
     assert report.honours["temperature"] is False
@@ -280,7 +287,8 @@ def test_a_context_limit_is_found_in_the_refusal() -> None:
         return able(call)
 
     report, _ = probed(script)
-    assert (report.honours["context_limit"], report.context_limit) == (True, 8192)
+    assert (report.honours["context_limit"], report.context_limit, report.not_measured) == (True, 8192, {})
+    assert report.honours["usage"] is True
     report, _ = probed(able)
     assert (report.honours["context_limit"], report.context_limit) == (False, None)
 
