@@ -133,7 +133,8 @@ def _print(report: Any) -> None:
             console.print(table(title, columns, rows))
     console.print(table("what the engine honours", ["", "", "measured"], _honours(report)))
     for what, reason in report.not_measured.items():
-        console.print(Text(f"not measured, or not in full: {what}: {safe(reason)}", style="yellow"))
+        said = f" ({safe(report.failures[what])})" if what in report.failures else ""
+        console.print(Text(f"not measured, or not in full: {what}: {reason}{said}", style="yellow"))
     level = "unknown" if report.concurrency is None else f"{report.concurrency}"
     most = max(report.tokens_per_second, default=None)
     more = " (the most that was tried)" if most is not None and report.concurrency == most else ""
@@ -247,7 +248,7 @@ def _keep(report: Any, path: str | None) -> None:
         return
     profile = Profile.read(path)
     adapter = profile.adapter if "adapter" in report.not_measured else report.adapter
-    profile.model_copy(update={"adapter": adapter, "probe": report.describe()}).save(path)
+    profile.model_copy(update={"adapter": adapter, "probe": report.for_profile()}).save(path)
     console.print(Text(f"written into {path}"))
     if profile.adapter != adapter:
         text = f"its adapter was {profile.adapter}: its scores were measured with that one; tune again"

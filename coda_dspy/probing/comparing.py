@@ -19,7 +19,7 @@ Answered = list[tuple[Gradable, Call]]
 
 
 def adapters(session: Session) -> dict[str, Any]:
-    """How each adapter fares on the questions that were asked through both, and the one to take."""
+    """How each adapter fares on the questions that were answered through both."""
     plain, sections = _both(session, "plain", "sections", session.mixed)
     figures: dict[str, Any] = {}
     for name, pairs in zip(ADAPTERS, (plain, sections), strict=True):

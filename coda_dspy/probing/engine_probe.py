@@ -156,8 +156,8 @@ class _Probe:
     def left_out(self) -> dict[str, str]:
         """What there was no time for, by check."""
         units: defaultdict[str, list[bool]] = defaultdict(list)
-        for key in self.units:
-            units[key.partition("/")[0]].append(key in self.session.found)
+        for key, unit in self.units.items():
+            units[unit.check].append(key in self.session.found)
         return {
             check: f"left out for lack of time: {done.count(False)} of {len(done)}"
             for check, done in units.items()

@@ -1,11 +1,10 @@
 """What a probe found."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coda_dspy.adapter import ADAPTERS
 from coda_dspy.budget import EFFORTS
 
 from . import comparing, efforts, sampling_checks, speed, stages
@@ -31,6 +30,7 @@ class ProbeReport:
         context_limit: Tokens of context, where the engine told.
         figures: Everything above with its sample sizes and 95 % intervals: plain values.
         not_measured: Why something is missing, or missing in part, by what it is.
+        failures: The most frequent failure of each check, in the engine's own words.
         calls: `planned` at most, `made`, and `kept` (from an earlier process).
     """
 
@@ -46,14 +46,19 @@ class ProbeReport:
     context_limit: int | None
     figures: Mapping[str, Any]
     not_measured: Mapping[str, str]
+    failures: Mapping[str, str]
     calls: Mapping[str, int]
 
     def describe(self) -> dict[str, Any]:
-        """All of it as plain values, for JSON and a profile."""
+        """All of it as plain values, for JSON."""
         described = asdict(self)
         described["efforts"] = list(self.efforts)
         described["tokens_per_second"] = {str(level): rate for level, rate in self.tokens_per_second.items()}
         return described
+
+    def for_profile(self) -> dict[str, Any]:
+        """The same without the engine's own words: they may name its address, which has no place in a profile."""
+        return {name: value for name, value in self.describe().items() if name != "failures"}
 
 
 def report_of(session: Session, engine: str, not_measured: Mapping[str, str], calls: Mapping[str, int]) -> ProbeReport:
@@ -80,6 +85,7 @@ def report_of(session: Session, engine: str, not_measured: Mapping[str, str], ca
         context_limit=sampling_checks.context_limit(session),
         figures=figures,
         not_measured=_joined(_reasons(session, rates), not_measured),
+        failures={check: reasons.most_common(1)[0][0] for check, (reasons, _) in _failures(session).items()},
         calls=calls,
     )
 
@@ -113,18 +119,22 @@ def _effort_is_honoured(session: Session) -> bool | None:
 
 
 def _reasons(session: Session, rates: Mapping[int, Any]) -> dict[str, str]:
-    """What failed, by check; and what follows from what the engine does not say."""
-    found: dict[str, str] = {}
-    for check in (*ADAPTERS, "code", "stages", *EFFORTS, "temperature-0", "temperature-1", "seed", "speed", "context"):
-        calls = [call for key, unit in session.found.items() if key.partition("/")[0] == check for call in unit.calls]
-        failures = Counter(call.failure for call in calls if call.failure is not None)
-        if failures:
-            found[check] = f"{failures.total()} of {len(calls)} calls failed: {failures.most_common(1)[0][0]}"
+    """How much failed, by check; and what follows from what is missing."""
+    found = {check: f"{made.total()} of {n} calls failed" for check, (made, n) in _failures(session).items()}
     if not comparing.are_enough(session):
         found["adapter"] = f"fewer than {comparing.LEAST} questions were answered through both"
     if not rates and session.calls_of("speed"):
         found.setdefault("speed", "the engine does not report usage")
     return found
+
+
+def _failures(session: Session) -> dict[str, tuple[Counter[str], int]]:
+    """By check that had any: why calls failed, and the number of all its calls."""
+    calls: defaultdict[str, list[str | None]] = defaultdict(list)
+    for key, unit in session.found.items():
+        calls[key.partition("/")[0]] += [call.failure for call in unit.calls]
+    counted = {check: Counter(failure for failure in found if failure is not None) for check, found in calls.items()}
+    return {check: (reasons, len(calls[check])) for check, reasons in counted.items() if reasons}
 
 
 def _joined(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:

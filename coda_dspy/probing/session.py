@@ -95,5 +95,6 @@ class Session:
 
     def calls_of(self, check: str) -> list[Call]:
         """All calls of a check to which the engine replied."""
-        units = (found for key, found in self.found.items() if key.partition("/")[0] == check)
+        # A copy, for it grows while units that are being worked on look into it.
+        units = [found for key, found in list(self.found.items()) if key.partition("/")[0] == check]
         return [call for found in units for call in found.calls if call.failure is None]

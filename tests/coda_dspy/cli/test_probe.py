@@ -96,11 +96,35 @@ def test_the_result_goes_into_the_profile_which_stays_whole(run: Run, command: l
     assert "its adapter was plain" in out
     profile = Profile.read(path)
     assert profile.adapter == "sections"
-    assert profile.probe == json.loads((tmp_path / "runs" / "probe-fake" / "probe.json").read_text())
+    saved = json.loads((tmp_path / "runs" / "probe-fake" / "probe.json").read_text())
+    assert profile.probe == {name: value for name, value in saved.items() if name != "failures"}
     after = json.loads(path.read_text())
     assert {**after, "adapter": "plain", "probe": None} == {**before, "probe": None}
     profile.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_where_too_few_questions_were_asked_the_profile_keeps_its_adapter(
+    run: Run, command: list[str], tmp_path: Path
+) -> None:
+    path = profile_at(tmp_path / "p.json")
+    Profile.read(path).model_copy(update={"adapter": "sections"}).save(path)
+    (tmp_path / "sums.jsonl").write_text('{"id": "q", "question": "What is 1 + 1?", "answer": "2", "kind": "math"}\n')
+    code, out, err = run(*command, "--profile", "p.json")
+    assert (code, "recommended: adapter unknown" in out) == (0, True), err
+    assert (Profile.read(path).adapter, Profile.read(path).probe is not None) == ("sections", True)
+
+
+def test_no_address_gets_into_the_profile(run: Run, command: list[str], tmp_path: Path) -> None:
+    def drops(call: ServerCall) -> Reply:
+        return Reply(f"see {server.url}", status=400) if call.index % 4 == 3 else reply(call)
+
+    profile_at(tmp_path / "p.json")
+    with FakeOpenAIServer(drops) as server:
+        command[command.index("--api-base") + 1] = server.url
+        code, out, err = run(*command, "--profile", "p.json")
+    assert (code, "calls failed" in out) == (0, True), err
+    assert "127.0.0.1" not in (tmp_path / "p.json").read_text()
 
 
 def test_after_kill_9_the_same_command_goes_on(command: list[str], tmp_path: Path, server: FakeOpenAIServer) -> None:

@@ -268,7 +268,7 @@ def test_a_level_at_which_calls_fail_is_not_the_best_and_only_generated_tokens_c
 
     report, _ = probed(script, replace(SMALL, questions=1))
     assert report.concurrency == 1
-    assert report.not_measured["speed"].endswith("too many")
+    assert report.failures["speed"].endswith("too many")
 
 
 def test_without_usage_nothing_is_made_of_tokens() -> None:
@@ -297,7 +297,8 @@ def test_a_refusal_that_tells_no_limit_is_no_abort() -> None:
     too_many = InvalidRequestError("stop is not supported")
     report, _ = probed(lambda call: too_many if call.request.config.stop else able(call))
     assert report.honours["context_limit"] is None
-    assert report.not_measured["context"].endswith("stop is not supported")
+    assert report.not_measured["context"] == "1 of 1 calls failed"
+    assert report.failures["context"].endswith("stop is not supported")
 
 
 @pytest.mark.parametrize(
@@ -320,8 +321,8 @@ def test_a_question_that_fails_is_a_result() -> None:
 
     report, _ = probed(script)
     assert report.figures["adapters"]["plain"]["readable"]["n"] == 9
-    assert report.not_measured["plain"].startswith("1 of 10 calls failed")
-    assert report.not_measured["plain"].endswith("I do not speak of 2")
+    assert report.not_measured["plain"] == "1 of 10 calls failed"
+    assert report.failures["plain"].endswith("I do not speak of 2")
 
 
 def test_a_call_that_fails_in_passing_is_made_again() -> None:
