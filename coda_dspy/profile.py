@@ -71,6 +71,7 @@ class Profile(BaseModel):
         scores: The figures that justify the choice, with their intervals and sample sizes.
         data: What it was tuned on: name, hash, sizes of the splits.
         versions: Versions of the packages that produced it.
+        probe: What `coda probe` measured of the engine; not in the file where it was not probed.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -86,6 +87,7 @@ class Profile(BaseModel):
     scores: dict[str, Any] = {}
     data: dict[str, Any] = {}
     versions: dict[str, str] = {}
+    probe: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, program: Conductor, engine: str, **fields: Any) -> Self:
@@ -94,7 +96,7 @@ class Profile(BaseModel):
         Args:
             program: An `AdaptiveCoda`.
             engine: The engine's name.
-            fields: Any of `algorithm`, `decoding`, `scores`, `data`.
+            fields: Any of `algorithm`, `decoding`, `scores`, `data`, `probe`.
         """
         check_decoding(fields.get("decoding", {}))
         return cls(
@@ -172,7 +174,8 @@ class Profile(BaseModel):
         Raises:
             UserError: The file cannot be written (no permission, disk full).
         """
-        text = json.dumps(self.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        content = self.model_dump(mode="json", exclude={"probe"} if self.probe is None else None)
+        text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         write_atomically(Path(path), redact(text))
 
 

@@ -14,6 +14,7 @@ _COMMANDS = {
     "evaluate": "Measure a program on questions, or compare two measurements.",
     "select": "Compare ways to choose among the candidates of an evaluation.",
     "report": "Write the report of a measurement: one HTML file to look at.",
+    "probe": "Measure in a few minutes what an engine can do, and how fast.",
     "tune": "Compile prompts and search the budget for an engine.",
     "engines": "List the local engines, and fetch their weights.",
     "doctor": "Say what this machine has: sandbox, engines, versions.",

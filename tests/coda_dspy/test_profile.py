@@ -127,3 +127,16 @@ def test_each_algorithm_runs_with_the_profiles_prompts(path: Path) -> None:
 def test_an_unknown_algorithm_lists_the_known_ones() -> None:
     with pytest.raises(UserError, match="choose one of: adaptive, coda, direct, code, self-consistency"):
         with_algorithm(AdaptiveCoda(), "magic")
+
+
+def test_a_probe_is_kept_in_a_profile_and_its_absence_leaves_no_trace(path: Path, tmp_path: Path) -> None:
+    assert "probe" not in json.loads(path.read_text())
+    assert Profile.read(path).probe is None
+    probe = {"adapter": "plain", "tokens_per_second": {"1": 40.5}, "context_limit": None}
+    with_probe, again = tmp_path / "probe.json", tmp_path / "again.json"
+    Profile.read(path).model_copy(update={"probe": probe}).save(with_probe)
+    assert Profile.read(with_probe).probe == probe
+    Profile.read(with_probe).save(again)
+    assert again.read_bytes() == with_probe.read_bytes()
+    with pytest.raises(UserError, match="probe: "):
+        load(edited(with_probe, lambda content: content.update(probe="fast")))
