@@ -52,15 +52,17 @@ class Gepa(Optimizer):
     def _search(self, search: Search, proposals: int) -> dict[str, Prompt]:
         from gepa import optimize
 
-        def is_over(state: Any) -> bool:
+        def is_over(gepa_state: Any) -> bool:
             return not search.allowance.fits(_each(len(search.validation)), lessons=1)
 
+        adapter: Any = _Adapter(search)
+        turns: Any = _Turns()
         optimize(
             seed_candidate={name: prompt.instructions for name, prompt in prompts_of(search.program).items()},
             trainset=list(search.train),
             valset=list(search.validation),
-            adapter=_Adapter(search),
-            module_selector=_Turns(),
+            adapter=adapter,
+            module_selector=turns,
             reflection_minibatch_size=_BATCH,
             stop_callbacks=[is_over],
             logger=_Silent(),
