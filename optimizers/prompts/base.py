@@ -92,9 +92,8 @@ class Optimizer(ABC):
         calls_each = most_calls(program)
         allowance = Allowance(planned, lessons, calls_each, self.tokens_each, keep_going, on_question)
         search = self._begun(program, train, validation, teacher, seed, allowance)
-        found = self._found(search) if planned.questions else {}
         compiled = _copy(program, program.lm)
-        put_prompts(compiled, {name: prompt for name, prompt in found.items() if name in search.seen})
+        put_prompts(compiled, self._found(search) if planned.questions else {})
         return compiled
 
     @abstractmethod

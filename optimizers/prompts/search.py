@@ -19,6 +19,8 @@ from .board import Board, Prompt, prompts_of
 from .feedback import verdict_on
 from .watching import Asked, Watch
 
+_MOST_DEMONSTRATION = 6000  # characters, given and replied
+
 
 @dataclass
 class Search:
@@ -35,7 +37,6 @@ class Search:
         allowance: What may still be asked.
         adapter: The adapter of the caller; DSPy's own calls have another one.
         board: Every graded answer.
-        seen: The predictors that took part in any answer.
     """
 
     program: Conductor
@@ -48,7 +49,6 @@ class Search:
     allowance: Allowance
     adapter: Any
     board: Board = field(default_factory=Board)
-    seen: set[str] = field(default_factory=set)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Search":
         return self  # copies of a program are counted together
@@ -72,7 +72,6 @@ class Search:
             raise self.allowance.fail(error) from error
         finally:
             self._book(asked)
-        self.seen |= {call.role for call in asked.calls}
         if noted:
             self.board.note(prompts_of(program), question.id, bool(asked.result.correct))
         return asked
@@ -87,9 +86,8 @@ class Search:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def taking_part(self) -> frozenset[str]:
-        """The predictors that take part in answers to the training questions; all of them where none does."""
-        self.ask_all(self.program, self.train)
-        return frozenset(self.seen or prompts_of(self.program))
+        """The predictors that take part in answers to the training questions."""
+        return frozenset(call.role for asked in self.ask_all(self.program, self.train) for call in asked.calls)
 
     def shuffled(self, questions: Sequence[Gradable]) -> list[Gradable]:
         """The questions in the order of the seed."""
@@ -128,14 +126,20 @@ class Search:
 def _extend(outer: list[Any] | None, trace: list[Any], asked: Asked) -> None:
     """Hand the trace on; that of a right answer without the calls that were wrong by themselves.
 
-    A synthesis may be right though an execution behind it is wrong, and a wrong working makes a bad demonstration.
+    A synthesis may be right though an execution behind it is wrong, and a wrong working makes a bad demonstration. So
+    does a very long one, which every later call would have to read, and every teacher.
     """
     if outer is None:
         return
     wrong: set[int] = set()
     if asked.result.correct:
         wrong = {id(call.reply) for call in asked.calls if verdict_on(call, asked).right is False}
-    outer.extend(entry for entry in trace if id(entry[2]) not in wrong)
+    outer.extend(entry for entry in trace if id(entry[2]) not in wrong and _length(entry) <= _MOST_DEMONSTRATION)
+
+
+def _length(entry: Any) -> int:
+    _, inputs, outputs = entry
+    return sum(len(str(text)) for text in (*inputs.values(), *outputs.values()))
 
 
 def _result_of(question: Gradable, prediction: dspy.Prediction) -> Result:

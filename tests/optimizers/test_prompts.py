@@ -65,7 +65,7 @@ def test_a_wrong_execution_behind_a_right_synthesis_never_becomes_a_demonstratio
 
     _, lm = engine(script)
     with dspy.context(lm=lm):
-        compiled = bootstrapped(Coda(Budget(best_of_n=1, n_plans=3)), max_demos=4)
+        compiled = bootstrapped(Coda(Budget(best_of_n=1, n_plans=2)), max_demos=4)
     assert len(compiled.executor.execute.demos) == 4
     assert not any("777" in demo.solution for demo in compiled.executor.execute.demos)
     assert not any(demo.plan.startswith("0.") for demo in compiled.planner.plan.demos)
@@ -80,6 +80,16 @@ def test_a_reply_that_had_to_be_mended_never_becomes_a_demonstration() -> None:
         compiled = bootstrapped(AdaptiveCoda(DIRECT.replace(refine_rounds=1)))
     assert compiled.coda.executor.direct.demos == []
     assert len(compiled.coda.executor.refine.demos) == 2
+
+
+def test_very_long_replies_never_become_demonstrations() -> None:
+    def script(call: ScriptedCall) -> str:
+        return "so " * (3000 if "What is 0" in call.prompt else 1) + adds(call)
+
+    _, lm = engine(script)
+    with dspy.context(lm=lm):
+        compiled = bootstrapped(AdaptiveCoda(DIRECT), max_demos=9)
+    assert [demo.question for demo in compiled.coda.executor.direct.demos] == [q.question for q in QUESTIONS[1:]]
 
 
 def test_parts_stay_open_to_further_compiling() -> None:

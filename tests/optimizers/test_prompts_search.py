@@ -351,11 +351,15 @@ def test_a_slow_question_is_not_started_again(name: str, monkeypatch: pytest.Mon
     for owner in (ParallelExecutor, dspy.Parallel):
         impatient = tuple(0.2 if value == 120 else value for value in owner.__init__.__defaults__ or ())
         monkeypatch.setattr(owner.__init__, "__defaults__", impatient)
+    skill = needs_a_demonstration if name == "bootstrap-random-search" else is_sometimes_right
     asked = []
     for pause in (0.0, 2.5):
-        run = compiling(
-            name, lambda call, pause=pause: (time.sleep(pause * is_slow(call)), is_sometimes_right(call))[1]
-        )
+
+        def script(call: ScriptedCall, pause: float = pause) -> str:
+            time.sleep(pause * is_slow(call))
+            return skill(call)
+
+        run = compiling(name, script)
         run.optimizer = optimizer_named(name, max_questions=optimizer_named(name)._questions(3, 12, 12))
         run.run()
         asked.append(len(run.results))
