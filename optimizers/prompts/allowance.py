@@ -97,6 +97,7 @@ class Allowance:
             self.spent.calls += result.calls
             self.spent.tokens += result.known_tokens
             self._largest = max(self._largest, result.known_tokens)
+            self._calls_each = max(self._calls_each, result.calls)  # calls that failed and were made again count
             if not self._closed:
                 self._on_question(result)
 

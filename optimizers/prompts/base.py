@@ -46,6 +46,7 @@ class Optimizer(ABC):
 
     name: ClassVar[str]
     reflects: ClassVar[bool] = False  # whether a teacher proposes instructions
+    chooses: ClassVar[bool] = False  # whether prompts are compared on the validation questions
 
     def plan(
         self,
@@ -57,6 +58,8 @@ class Optimizer(ABC):
         """See `PromptOptimizer.plan`."""
         if teacher is not None and not self.reflects:
             raise UserError(f"a teacher proposes instructions, which {self.name} does not use; give none, or use gepa")
+        if self.chooses and not validation:
+            raise UserError(f"{self.name} compares prompts on validation questions; give it some")
         questions, lessons = self._most(program, len(train), len(validation))
         calls_each = most_calls(program)
         calls = questions * calls_each + lessons if calls_each is not None else None
@@ -86,14 +89,14 @@ class Optimizer(ABC):
         on_question: Callable[[Result], None] = lambda result: None,
     ) -> Conductor:
         """See `PromptOptimizer.compile`."""
-        train = _open(train)
         planned = self.plan(program, train, validation, teacher)
-        _, lessons = self._most(program, len(train), len(validation))
-        calls_each = most_calls(program)
-        allowance = Allowance(planned, lessons, calls_each, self.tokens_each, keep_going, on_question)
-        search = self._begun(program, train, validation, teacher, seed, allowance)
         compiled = _copy(program, program.lm)
-        put_prompts(compiled, self._found(search) if planned.questions else {})
+        if planned.questions:
+            _, lessons = self._most(program, len(train), len(validation))
+            calls_each = most_calls(program)
+            allowance = Allowance(planned, lessons, calls_each, self.tokens_each, keep_going, on_question)
+            search = self._begun(program, _open(train), validation, teacher, seed, allowance)
+            put_prompts(compiled, self._found(search))
         return compiled
 
     @abstractmethod
@@ -107,6 +110,10 @@ class Optimizer(ABC):
     @abstractmethod
     def _search(self, search: Search, proposals: int) -> dict[str, Prompt]:
         """The best prompts that a search finds; none where it finds none."""
+
+    def _best_so_far(self, search: Search) -> dict[str, Prompt]:
+        """The best prompts of a search that had to end."""
+        return search.best()
 
     def _proposals(self, train: int, validation: int) -> int:
         """How many proposals the budget suffices for."""
@@ -156,7 +163,7 @@ class Optimizer(ABC):
         except Ended:
             if search.allowance.error is not None:
                 raise search.allowance.error from None
-            return search.best()
+            return self._best_so_far(search)
         except CodaError:
             raise
         except Exception as error:  # whatever an optimizer breaks on, the program is as it was

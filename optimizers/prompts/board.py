@@ -1,7 +1,8 @@
 """Prompts, and which of those that were tried are the best so far."""
 
 import json
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
+from threading import Lock
 from typing import Any, NamedTuple
 
 import dspy
@@ -32,6 +33,7 @@ class Board:
     """Every graded answer, by the prompts that gave it."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._prompts: dict[str, dict[str, Prompt]] = {}
         self._scores: dict[str, dict[str, bool]] = {}
 
@@ -39,19 +41,24 @@ class Board:
         """One answer to one question."""
         content = {name: [prompt.instructions, *map(dict, prompt.demos)] for name, prompt in prompts.items()}
         key = json.dumps(content, sort_keys=True, default=str)
-        self._prompts.setdefault(key, prompts)
-        self._scores.setdefault(key, {})[question] = correct
+        with self._lock:
+            self._prompts.setdefault(key, prompts)
+            self._scores.setdefault(key, {})[question] = correct
 
-    def best(self, judged: Set[str]) -> dict[str, Prompt]:
-        """The prompts with most right answers among those that answered all `judged` questions.
+    def best(self, judged: Set[str], fewest: int) -> dict[str, Prompt]:
+        """The prompts with the largest share of right answers, of those that answered enough.
 
-        Those that were tried first win a draw; without any there are none.
+        Args:
+            judged: The questions that count.
+            fewest: How many of them have to be answered.
+
+        Returns:
+            Those that were tried first win a draw; without any there are none.
         """
-        complete = [key for key, scores in list(self._scores.items()) if judged <= scores.keys()]
-        if not complete:
-            return {}
-        return self._prompts[max(complete, key=lambda key: _right(self._scores[key], judged))]
-
-
-def _right(scores: Mapping[str, bool], judged: Iterable[str]) -> int:
-    return sum(scores[question] for question in judged)
+        with self._lock:
+            counted = {
+                key: [correct for question, correct in scores.items() if question in judged]
+                for key, scores in self._scores.items()
+            }
+        enough = {key: sum(right) / len(right) for key, right in counted.items() if right and len(right) >= fewest}
+        return self._prompts[max(enough, key=lambda key: enough[key])] if enough else {}

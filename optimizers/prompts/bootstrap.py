@@ -40,6 +40,7 @@ class RandomSearch(Optimizer):
     """DSPy's BootstrapFewShotWithRandomSearch: several such sets, the best of them on the validation questions."""
 
     name = "bootstrap-random-search"
+    chooses = True
 
     def _questions(self, proposals: int, train: int, validation: int) -> int:
         # Once each to see which roles take part, and to have the answers at hand; then no demonstrations, and each set.

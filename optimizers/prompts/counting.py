@@ -4,7 +4,7 @@ from coda_dspy.budget import Budget
 from coda_dspy.conductor import AdaptiveCoda, Coda
 from coda_dspy.program import Conductor
 
-_ROLES_A_STAGE = 2  # at most so many predictors speak at one stage for one kind of question
+_ROLES_A_STAGE = 3  # at most so many predictors speak at one stage: in words, by a program, by a task's program
 
 
 def most_calls(program: Conductor) -> int | None:

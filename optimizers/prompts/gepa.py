@@ -42,6 +42,7 @@ class Gepa(Optimizer):
 
     name = "gepa"
     reflects = True
+    chooses = True
 
     def _questions(self, proposals: int, train: int, validation: int) -> int:
         return validation + proposals * _each(validation)
@@ -132,8 +133,9 @@ class _Turns:
     def __call__(
         self, state: Any, trajectories: list[Asked], scores: list[float], index: int, candidate: dict[str, str]
     ) -> list[str]:
-        wrong = [asked for asked in trajectories if not asked.result.correct] or trajectories
-        roles = dict.fromkeys(call.role for asked in wrong for call in asked.calls)
+        calls = [(call, asked) for asked in trajectories if not asked.result.correct for call in asked.calls]
+        wrong = [call for call, asked in calls if verdict_on(call, asked).right is False]
+        roles = dict.fromkeys(call.role for call in wrong or [call for call, _ in calls])
         chosen = min(roles or candidate, key=lambda role: self._turns[role])
         self._turns[chosen] += 1
         return [chosen]

@@ -21,6 +21,7 @@ class Mipro(Optimizer):
 
     name = "mipro"
     reflects = True
+    chooses = True
 
     def _questions(self, proposals: int, train: int, validation: int) -> int:
         # Once each to see which roles take part; the sets of demonstrations, of which one is empty; and the trials,

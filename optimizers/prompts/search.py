@@ -94,8 +94,9 @@ class Search:
         return random.Random(self.seed).sample(questions, len(questions))
 
     def best(self) -> dict[str, Prompt]:
-        """The prompts that answered most of the validation questions."""
-        return self.board.best({question.id for question in self.validation})
+        """The prompts that answered most of the validation questions, of those that answered all of them."""
+        judged = {question.id for question in self.validation}
+        return self.board.best(judged, len(judged))
 
     def _book(self, asked: Asked | None) -> None:
         try:

@@ -50,6 +50,10 @@ class Simba(Optimizer):
             compiled = optimizer.compile(student, trainset=as_examples(search.train), seed=search.seed)
         return prompts_of(compiled)
 
+    def _best_so_far(self, search: Search) -> dict[str, Prompt]:
+        judged = {question.id for question in search.train}
+        return search.board.best(judged, min(len(judged), _MOST_BATCH))
+
 
 def _steps(proposals: int) -> int:
     return ceil(proposals / (_SAMPLES + 1))

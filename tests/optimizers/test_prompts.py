@@ -157,6 +157,7 @@ def test_private_questions_go_into_no_prompt() -> None:
         )
         with pytest.raises(UserError, match="no training question whose text may be kept"):
             optimizer_named("bootstrap").compile(AdaptiveCoda(DIRECT), secret, [])
+        optimizer_named("none").compile(AdaptiveCoda(DIRECT), secret, [])
     assert [demo.question[8] for demo in compiled.coda.executor.direct.demos] == ["3", "4", "5"]
 
 

@@ -304,6 +304,19 @@ def test_a_search_that_runs_out_of_time_keeps_the_best_so_far(name: str) -> None
     assert run.right(compiled) == 10
 
 
+def test_simba_keeps_the_best_so_far_too() -> None:
+    run = compiling("simba")
+    one_step = 12 + 8 * 3 + 8 * 4  # which roles take part, the samples, the candidates
+    compiled = run.run(seed=1, keep_going=lambda: len(run.results) < one_step)
+    assert len(run.results) < run.plan().questions
+    assert run.right(compiled) == 10
+
+
+def test_without_validation_questions_there_is_nothing_to_choose_on() -> None:
+    with pytest.raises(UserError, match="gepa compares prompts on validation questions; give it some"):
+        optimizer_named("gepa").plan(AdaptiveCoda(DIRECT), TRAIN, [], None)
+
+
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_without_any_time_nothing_is_asked_and_nothing_changes(name: str) -> None:
     run = compiling(name)

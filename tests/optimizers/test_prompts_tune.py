@@ -1,6 +1,7 @@
 """`tune` with each optimizer: what it keeps, what it records, what it refuses, and how it goes on."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -27,7 +28,7 @@ from coda_dspy.cli.tune import tune as command
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
 from coda_dspy.optimizers import OPTIMIZERS, Space, TunePlan, tune
-from coda_dspy.testing import ScriptedCall
+from coda_dspy.testing import FakeOpenAIServer, Reply, ScriptedCall, ServerCall
 
 pytest.importorskip("optuna")
 
@@ -225,11 +226,36 @@ def test_the_command_knows_every_optimizer() -> None:
     assert list(option.type.choices) == list(OPTIMIZERS)
 
 
+def test_the_command_with_a_teacher_on_another_server(tmp_path: Path, mlflow_uri: str) -> None:
+    write_sums(tmp_path)
+
+    def answer(call: ServerCall) -> Reply:
+        number = int(call.prompt.split("What is ")[-1].split()[0])
+        return Reply(f"Answer: {number + 1 if WORD in call.prompt else 777}")
+
+    with FakeOpenAIServer(answer) as server, FakeOpenAIServer(lambda call: Reply(f"Work {WORD}.")) as teaching:
+        words = [*COMMAND, "--engine", "openai/small", "--api-base", server.url, "--mlflow-uri", mlflow_uri, "--quick"]
+        words += ["--optimizer", "gepa", "--teacher", "openai/large", "--teacher-api-base", teaching.url]
+        done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "direct, gepa (at most " in done.stderr
+    assert not re.search(r"INFO|WARNING|%\|", done.stderr)  # no log and no bar of DSPy's
+    assert teaching.count >= 1
+    assert WORD in Profile.read("profiles/small-sums.jsonl.json").prompts["coda.executor.direct"].instructions
+
+
 def test_the_command_refuses_a_small_budget_before_it_fetches_an_engine(tmp_path: Path) -> None:
-    rows = [{"id": q.id, "question": q.question, "answer": q.answer, "kind": "math"} for q in QUESTIONS]
-    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["tune", "--engine", "local/nothing", "--data", "sums.jsonl", "--optimizer", "simba"]
-    words += ["--prompt-questions", "5", "--train", "8", "--validation", "8", "--test", "8"]
-    done = subprocess.run([sys.executable, "-m", "coda_dspy", *words], capture_output=True, text=True)
+    write_sums(tmp_path)
+    words = [*COMMAND, "--engine", "local/nothing", "--optimizer", "simba", "--prompt-questions", "5"]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 2
     assert "simba cannot try 3 proposals with 5 questions; give it at least" in done.stderr
+
+
+SIZES = ["--train", "8", "--validation", "8", "--test", "8"]
+COMMAND = [sys.executable, "-m", "coda_dspy", "tune", "--data", "sums.jsonl", *SIZES]
+
+
+def write_sums(folder: Path) -> None:
+    rows = [{"id": q.id, "question": q.question, "answer": q.answer, "kind": "math"} for q in QUESTIONS]
+    (folder / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
