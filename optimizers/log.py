@@ -10,7 +10,6 @@ from coda_dspy.tracking import Tracker
 
 from .budgets import point_name
 from .paths import PathComparison
-from .prompts import NAME as OPTIMIZER
 from .report import TuneReport
 
 
@@ -33,12 +32,16 @@ class TuneLog:
         engine = {"engine": described["engine"], "adapter": described["adapter"], **described["settings"]}
         self._tracker.params({**engine, **described["data"], **plan, **budget})
 
-    def compiling(self, algorithm: str, max_demos: int, before: Sequence[Result], after: Sequence[Result]) -> None:
-        """A child run: an algorithm's prompts as written, and with demonstrations."""
+    def compiling(
+        self, algorithm: str, record: Mapping[str, Any], before: Sequence[Result], after: Sequence[Result]
+    ) -> None:
+        """A child run: an algorithm's prompts as written, and as compiled; `record` says what the optimizer did."""
         if self._tracker is None:
             return
         child = self._tracker.child(f"prompts {algorithm}")
-        child.params({"optimizer": OPTIMIZER, "max_demos": max_demos})
+        child.params({"optimizer": record["optimizer"], "teacher": record["teacher"]})
+        for part in ("planned", "asked"):
+            child.metrics({f"{part}_{name}": number for name, number in record[part].items()})
         child.metrics({"accuracy_as_written": accuracy(before).value, **summarize(after).metrics()})
         child.end()
 

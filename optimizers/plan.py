@@ -7,6 +7,7 @@ from typing import Any
 from coda_dspy.budget import Budget
 
 from .budgets import Space
+from .prompts import Optimizer, optimizer_named
 
 WIDE = Space((1, 3, 5), (0, 1, 2), (1, 2, 3))
 
@@ -23,7 +24,9 @@ class TunePlan:
         max_trials: The most budgets to measure.
         max_demos: The most demonstrations of one role.
         budget: Everything that is not searched.
-        roles: Algorithms whose roles get demonstrations: `direct`, `coda`.
+        roles: Algorithms whose prompts are compiled: `direct`, `coda`.
+        optimizer: What compiles them, one of `coda_dspy.optimizers.OPTIMIZERS`.
+        prompt_questions: The most questions that it may ask for each algorithm; `None`: those of eight proposals.
         minutes: Wall time to fit into; `None`: no limit. The speed of the engine then decides how many validation
             questions the search takes and how many test questions are asked, at least four of each if there are any.
         seed: Seed of the split and of the sampler.
@@ -37,6 +40,8 @@ class TunePlan:
     max_demos: int = 2
     budget: Budget = field(default_factory=lambda: Budget.preset("quick"))
     roles: tuple[str, ...] = ("direct", "coda")
+    optimizer: str = "bootstrap"
+    prompt_questions: int | None = None
     minutes: float | None = None
     seed: int = 0
 
@@ -55,9 +60,20 @@ class TunePlan:
             minutes=13.0,
         )
 
+    def prompt_optimizer(self, **settings: Any) -> Optimizer:
+        """What compiles the prompts; `settings` are further fields of it."""
+        return optimizer_named(
+            self.optimizer, max_demos=self.max_demos, max_questions=self.prompt_questions, **settings
+        )
+
     def questions(self) -> int:
-        """Questions that all phases answer together, repeated ones counted each time; for an estimate of time."""
-        compiling = len(self.roles) * (2 * self.validation + self.train)
+        """Questions that all phases answer together, repeated ones counted each time; for an estimate of time.
+
+        Raises:
+            UserError: There is no such optimizer, or `prompt_questions` does not suffice for it.
+        """
+        optimizing = self.prompt_optimizer().most_questions(self.train, self.validation)
+        compiling = len(self.roles) * (2 * self.validation + self.train + optimizing)
         trials = min(self.max_trials, len(self.space.points()))
         paths = 2 * self.validation
         return compiling + paths + trials * self.validation + 2 * self.test

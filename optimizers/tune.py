@@ -30,14 +30,13 @@ from .folder import TuneFolder
 from .log import TuneLog
 from .paths import PathComparison
 from .plan import TunePlan
-from .prompts import NAME as OPTIMIZER
-from .prompts import compile_prompts, demo_count
+from .prompts import Compiled, OptimizerFailed, compile_once, prompts_of, put_prompts, self_taught
 from .report import Row, TuneReport, scores_of
 
 FRESH = 7919  # rollout base of the held-out measurement: samples that no choice was made on
 
-# Shares of a time limit after which compiling and search, and then the test, start nothing new.
-SEARCH_ENDS, TEST_ENDS = 0.65, 1.0
+# Shares of a time limit after which the prompt optimizer, compiling and search, and then the test start nothing new.
+PROMPTS_END, SEARCH_ENDS, TEST_ENDS = 0.4, 0.65, 1.0
 FEWEST = 4
 _CODING = 3  # coding attempts where programs are better: the fewest in which a majority means something
 TYPICAL_SHARE = 0.5  # of the calls of the dearest budget that a question takes: those that agree leave early
@@ -75,6 +74,7 @@ def tune(
     started: float | None = None,
     adapter: str = "plain",
     decoding: Mapping[str, Any] | None = None,
+    teacher: dspy.LM | None = None,
 ) -> TuneReport:
     """Tune a program for one engine.
 
@@ -90,14 +90,16 @@ def tune(
         started: `time.monotonic()` from which `plan.minutes` count; by default now.
         adapter: `plain` or `sections`.
         decoding: What `connect` was given beside the engine's name; goes into the profile.
+        teacher: The model that proposes instructions, for optimizers that reflect; by default the engine itself.
 
     Raises:
-        UserError: Too few questions; another plan was begun in the folder, or is running there; the disk is full.
+        UserError: Too few questions; too few for the prompt optimizer; another plan was begun in the folder, or is
+            running there; the disk is full.
         EngineError: The engine cannot be used at all.
     """
     with locked(folder), own_cache(folder / "cache"):
         log = TuneLog(tracker)
-        run = _Tune(lm, questions, plan, TuneFolder(folder), data, workers, log, watcher or _Silent(), adapter)
+        run = _Tune(lm, questions, plan, TuneFolder(folder), data, workers, log, watcher or _Silent(), adapter, teacher)
         run.begun = (time.monotonic() if started is None else started) - run.folder.spent()
         with dspy.context(lm=lm):
             return run.report(dict(decoding or {}))
@@ -123,19 +125,25 @@ class _Tune:
         log: TuneLog,
         watcher: Watcher,
         adapter: str,
+        teacher: dspy.LM | None,
     ) -> None:
         from coda_dspy.data import fingerprint, split
 
         self.lm, self.plan, self.folder, self.workers = lm, plan, folder, workers
-        self.log, self.watcher, self.adapter = log, watcher, adapter
+        self.log, self.watcher, self.adapter, self.teacher = log, watcher, adapter, teacher
         self.parts = split(questions, plan.seed, plan.train, plan.validation, plan.test)
         self.session = new_session()
-        self.notes: list[str] = []
+        optimizer = plan.prompt_optimizer()
+        optimizer.plan(AdaptiveCoda(plan.budget), self.parts.train, self.parts.validation, teacher)  # refused at once
+        warning = self_taught(lm, teacher) if optimizer.reflects else None
+        self.notes: list[str] = [warning] if warning else []
+        self.prompts: dict[str, Any] = {}  # what the optimizer did for each algorithm, for the profile's scores
         sizes = {"train": plan.train, "validation": plan.validation, "test": plan.test}
         self.data = {"name": data, "hash": fingerprint(questions), "seed": plan.seed, **sizes}
         settings = settings_of(lm)
         described = {
             "engine": str(lm.model),
+            "teacher": str(teacher.model) if teacher is not None else None,
             "settings": settings,
             "adapter": adapter,
             "data": self.data,
@@ -152,6 +160,7 @@ class _Tune:
         plain, tuned = self._test(program, chosen)
         difference = paired_difference(plain, tuned)
         scores = scores_of(trials, chosen, plain, tuned, difference) | dict(self.paths)
+        scores |= {"optimizer": self.plan.optimizer, "prompts": self.prompts}
         profile = Profile.of(program, engine_name(self.lm), decoding=decoding, scores=scores, data=self.data)
         rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
         report = TuneReport(profile, rows, difference, trials, self.notes)
@@ -162,36 +171,73 @@ class _Tune:
     # -- prompts -------------------------------------------------------------------------------------------------
 
     def _compiled(self) -> AdaptiveCoda:
-        """Demonstrations for each algorithm of the plan, kept where they help on the validation questions."""
+        """Compiled prompts for each algorithm of the plan, kept where they help on the validation questions."""
         program = AdaptiveCoda(self.plan.budget, adapter=self.adapter)
         for algorithm in self.plan.roles:
-            program = self._with_demos(program, algorithm)
+            program = self._with_compiled(program, algorithm)
         return program
 
-    def _with_demos(self, program: AdaptiveCoda, algorithm: str) -> AdaptiveCoda:
+    def _with_compiled(self, program: AdaptiveCoda, algorithm: str) -> AdaptiveCoda:
         as_written = _small(program, algorithm)
         # Whatever it takes: the figure that everything else is compared with, and the speed of the engine.
         before = self._evaluate(f"{algorithm}, prompts as written", as_written, self.parts.validation, inf)
         self.asked = self.asked or before
-        # Side by side first: the optimizer asks one question after the other, and then finds every call in the cache.
+        if self.plan.optimizer == "none":
+            return program
+        # Side by side first: an optimizer may ask one question after the other, and then finds them in the cache.
         trained = self._evaluate(f"{algorithm}, training questions", as_written, self.parts.train)
         if len(trained) < len(self.parts.train):
-            self.notes.append(f"{algorithm}: the time limit left no time for demonstrations")
+            self.notes.append(f"{algorithm}: the time limit left no time to compile the prompts")
             return program
-        compiled = compile_prompts(as_written, self.parts.train, self.plan.max_demos)
-        if not demo_count(compiled):
-            self.notes.append(f"{algorithm}: no training question was answered right, so there are no demonstrations")
+        compiled = self._optimized(as_written, algorithm, before)
+        if compiled is None:
             return program
-        after = self._evaluate(f"{algorithm}, prompts with demonstrations", compiled, self.parts.validation)
+        self.prompts[algorithm] = {**compiled.record, "kept": False}
+        if _key(compiled.program) == _key(as_written):
+            why = "found nothing better" if any(r.correct for r in trained) else "had no right answer to learn from"
+            self.notes.append(f"{algorithm}: {self.plan.optimizer} {why}; the prompts stay as written")
+            return program
+        after = self._evaluate(f"{algorithm}, compiled prompts", compiled.program, self.parts.validation)
         if len(after) < len(before):
-            self.notes.append(f"{algorithm}: the time limit left no time to try the demonstrations")
+            self.notes.append(f"{algorithm}: the time limit left no time to try the compiled prompts")
             return program
         gain = paired_difference(before, after)
-        self.log.compiling(algorithm, self.plan.max_demos, before, after)
-        if gain.value <= 0:
-            self.notes.append(f"{algorithm}: {OPTIMIZER} does not help on the validation questions ({gain}); left out")
+        kept = gain.value > 0
+        self.prompts[algorithm] |= {"kept": kept, "gain": gain._asdict()}
+        self.log.compiling(algorithm, compiled.record, before, after)
+        if not kept:
+            self.notes.append(
+                f"{algorithm}: {self.plan.optimizer} does not help on the validation questions ({gain}); left out"
+            )
             return program
-        return _with_prompts(program, compiled)
+        return _with_prompts(program, compiled.program)
+
+    def _optimized(self, as_written: Conductor, algorithm: str, before: Sequence[Result]) -> Compiled | None:
+        """What the optimizer makes of an algorithm's prompts; `None` where it broke off."""
+        optimizer = self.plan.prompt_optimizer(tokens_each=mean_tokens(before), workers=self.workers)
+        planned = optimizer.plan(as_written, self.parts.train, self.parts.validation, self.teacher)
+        self.watcher.phase(f"{algorithm}, {optimizer.name} ({planned})", planned.questions)
+        # The training questions have just been answered; an optimizer that asks no others takes no time.
+        known = planned.questions <= len(self.parts.train)
+        ends = PROMPTS_END * (self.plan.roles.index(algorithm) + 1) / len(self.plan.roles)
+        started = time.monotonic()
+        try:
+            return compile_once(
+                self.folder.path / "prompts" / f"{algorithm}-{_key(as_written)}.json",
+                optimizer,
+                as_written,
+                self.parts.train,
+                self.parts.validation,
+                teacher=self.teacher,
+                seed=self.plan.seed,
+                keep_going=lambda: known or self._seconds_to(ends) > 0,
+                on_question=lambda result: self._on_result(replace(result, session=self.session)),
+            )
+        except OptimizerFailed as error:
+            self.notes.append(f"{algorithm}: {error}; the prompts stay as written")
+            return None
+        finally:
+            self.busy += time.monotonic() - started
 
     # -- paths ---------------------------------------------------------------------------------------------------
 
@@ -362,10 +408,8 @@ def _small(program: AdaptiveCoda, algorithm: str) -> Conductor:
 
 
 def _with_prompts(program: AdaptiveCoda, compiled: Conductor) -> AdaptiveCoda:
-    """`program` with the demonstrations of `compiled`, which is it or its part."""
+    """`program` with the prompts of `compiled`, which is it or its part."""
     changed = program.deepcopy()
     prefix = "" if isinstance(compiled, AdaptiveCoda) else "coda."
-    found = {prefix + name: predict.demos for name, predict in compiled.named_predictors()}
-    for name, predict in changed.named_predictors():
-        predict.demos = found.get(name) or predict.demos
+    put_prompts(changed, {prefix + name: prompt for name, prompt in prompts_of(compiled).items()})
     return changed

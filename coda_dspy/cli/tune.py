@@ -27,6 +27,14 @@ from coda_dspy.errors import UserError
 @click.option("--validation", type=click.IntRange(2), help="Validation questions.")
 @click.option("--test", type=click.IntRange(1), help="Held-out test questions.")
 @click.option("--trials", "max_trials", type=click.IntRange(1), help="The most budgets to measure.")
+@click.option(
+    "--optimizer",
+    type=click.Choice(["none", "bootstrap", "bootstrap-random-search", "mipro", "simba", "gepa"]),
+    help="What compiles the prompts. Default: bootstrap.",
+)
+@click.option("--teacher", metavar="ENGINE", help="The model that proposes instructions, for mipro, simba and gepa.")
+@click.option("--teacher-api-base", metavar="URL", help="Address of the teacher's server.")
+@click.option("--prompt-questions", type=click.IntRange(1), help="The most questions that --optimizer may ask.")
 @click.option("--minutes", type=click.FloatRange(1), help="Time to fit into; the engine's speed decides how much.")
 @click.option("--seed", type=int, help="Seed of the split and of the search. Default: 0.")
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
@@ -71,9 +79,11 @@ def _plan(options: dict[str, Any]) -> Any:
     from coda_dspy.optimizers import TunePlan
 
     plan = TunePlan.quick() if options["quick"] else TunePlan()
-    given = ("train", "validation", "test", "max_trials", "minutes", "seed")
+    given = ("train", "validation", "test", "max_trials", "optimizer", "prompt_questions", "minutes", "seed")
     changes = {name: options[name] for name in given if options[name] is not None}
-    return replace(plan, **changes, budget=plan.budget.replace(**parse_fields(options["budget"])))
+    plan = replace(plan, **changes, budget=plan.budget.replace(**parse_fields(options["budget"])))
+    plan.questions()  # a budget that is too small for its optimizer is told before weights are fetched
+    return plan
 
 
 def _questions(data: str, plan: Any) -> list[Any]:
@@ -98,6 +108,7 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
     status = "FAILED"
     try:
         lm = choice.connect()
+        teacher = _teacher(options)
         with RunDisplay(plan.questions(), plan.minutes, started) as display:
             report = run_tune(
                 lm,
@@ -111,6 +122,7 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
                 started=started,
                 adapter=options["adapter"],
                 decoding=choice.settings(),
+                teacher=teacher,
             )
         status = "FINISHED"
         return report
@@ -120,6 +132,13 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
     finally:
         err_console.print("storing the run in MLflow", highlight=False)
         tracker.close(status)
+
+
+def _teacher(options: dict[str, Any]) -> Any:
+    """The teacher's engine, if one was named."""
+    if options["teacher"] is None:
+        return None
+    return EngineChoice(options["teacher"], options["teacher_api_base"], None, ()).connect()
 
 
 def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:

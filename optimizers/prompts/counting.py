@@ -1,0 +1,51 @@
+"""How many calls a question can take, from the program's budget alone."""
+
+from coda_dspy.budget import Budget
+from coda_dspy.conductor import AdaptiveCoda, Coda
+from coda_dspy.program import Conductor
+
+_ROLES_A_STAGE = 3  # at most so many predictors speak at one stage: in words, by a program, by a task's program
+
+
+def most_calls(program: Conductor) -> int | None:
+    """The most calls of one question; `None` for an algorithm that is none of ours.
+
+    A call that the engine fails and that is made again counts once.
+    """
+    if not isinstance(program, AdaptiveCoda | Coda):
+        return None
+    return len(program.budget.efforts()) * sum(_by_stage(program).values())
+
+
+def most_roles(program: Conductor) -> int:
+    """The most predictors that can take part."""
+    everyone = len(program.predictors())
+    if not isinstance(program, AdaptiveCoda | Coda):
+        return everyone
+    return min(everyone, _ROLES_A_STAGE * sum(calls > 0 for calls in _by_stage(program).values()))
+
+
+def _by_stage(program: AdaptiveCoda | Coda) -> dict[str, int]:
+    """The most calls of each stage, at one reasoning effort."""
+    budget = program.budget
+    adaptive = isinstance(program, AdaptiveCoda)
+    runs = budget.num_attempts_coda if adaptive else 1
+    direct = (budget.num_attempts_baseline if adaptive else 0) + (1 if runs else 0)  # the last resort is a direct one
+    code = budget.num_attempts_coding if adaptive else 0
+    branches = runs * budget.best_of_n * budget.n_plans
+    votes = budget.best_of_n * runs + (budget.num_attempts_baseline if adaptive else 0)
+    return {
+        "approach": runs * budget.best_of_n if budget.plan_diversity and budget.use_planner else 0,
+        "plan": branches * budget.max_plan_tries if budget.use_planner else 0,
+        "execute": branches,
+        "direct": direct,
+        "code": code,
+        "refine": (branches + direct + code) * budget.refine_rounds,
+        "reflect": runs * budget.best_of_n if budget.use_reflection else 0,
+        "judge": runs * _verdicts(budget) + (1 if votes > 1 else 0),  # one more for the probes of a code task
+    }
+
+
+def _verdicts(budget: Budget) -> int:
+    candidates = budget.best_of_n * (budget.n_plans + 1)  # where no attempt can be trusted, all that they made
+    return {"majority": 0, "judge": candidates, "pairwise": candidates * (candidates - 1)}[budget.verifier]
