@@ -79,6 +79,8 @@ class Question:
             UserError: There are more or fewer programs than earlier steps.
         """
         steps = list(dict.fromkeys(_SLOT.findall(self.question)))
+        if not steps:  # it follows another one, but does not build on its answer
+            return self
         if len(steps) != len(programs):
             raise UserError(
                 f"{self.id} comes after {len(steps)} steps; give {len(steps)} programs, not {len(programs)}"

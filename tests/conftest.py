@@ -1,11 +1,15 @@
 """No test reads a cache that another one filled, reaches a network, or writes into the working folder."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import dspy
 import pytest
 from hypothesis import settings
+
+# Before any console is made: lines of output are not broken where a test looks for them.
+os.environ["COLUMNS"] = "160"
 
 # A loaded machine must not fail a property: what has to be fast is measured in benchmarks.
 settings.register_profile("coda", deadline=None)

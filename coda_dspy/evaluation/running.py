@@ -5,6 +5,7 @@ Not `dspy.Evaluate`: its 120 s rule starts slow questions again, and it keeps no
 
 import contextvars
 import os
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -47,8 +48,8 @@ class Answered(NamedTuple):
 
 
 def new_session() -> str:
-    """A name for this process in result files: start time and process id."""
-    return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+    """A name for this run in result files: start time, process id, and what tells two in one second apart."""
+    return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}-{secrets.token_hex(2)}"
 
 
 def evaluate(
