@@ -4,7 +4,7 @@ from .folder import RunFolder, locked, own_cache
 from .lines import CompressedLines, JsonLines
 from .pool import Pool, PoolRecord
 from .recorded import Stop, evaluate_in, results_in
-from .result import Gradable, Result, fingerprint, settings_of
+from .result import Gradable, Result, bill_of, fingerprint, settings_of
 from .running import evaluate, new_session
 from .summary import Summary, columns_of, summarize
 
@@ -18,6 +18,7 @@ __all__ = [
     "RunFolder",
     "Stop",
     "Summary",
+    "bill_of",
     "columns_of",
     "evaluate",
     "evaluate_in",

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import dspy
 
 from coda_dspy.engines.connect import is_secret
+from coda_dspy.ledger import Ledger
 from coda_dspy.task import Task
 
 
@@ -90,6 +91,18 @@ class Result:
         """Whether there is no answer though the engine said something, whole."""
         said = any(row["calls"] > row["failed"] for row in self.stages.values())
         return self.answer is None and said and not self.truncated
+
+
+def bill_of(ledger: Ledger) -> dict[str, Any]:
+    """What a question cost, as fields of its `Result`."""
+    return {
+        "tokens": ledger.tokens(),
+        "known_tokens": ledger.known_tokens(),
+        "billed_tokens": ledger.tokens(billed=True),
+        "calls": ledger.calls(),
+        "billed_calls": ledger.calls(billed=True),
+        "stages": ledger.by_stage(),
+    }
 
 
 def is_private(question: Gradable) -> bool:

@@ -18,11 +18,10 @@ import dspy
 
 from coda_dspy.engines.secrets import redact
 from coda_dspy.errors import EngineSilent, UserError
-from coda_dspy.ledger import Ledger
 
 from .lines import JsonLines
 from .pool import Pool, PoolRecord
-from .result import Gradable, Result, fingerprint, grading_key, is_private, told
+from .result import Gradable, Result, bill_of, fingerprint, grading_key, is_private, told
 
 _MOST_SILENT = 5  # questions in a row that the engine may leave without any reply
 
@@ -224,22 +223,16 @@ def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answe
 
 
 def _result(question: Any, prediction: Any, record: PoolRecord | None, grade: Any, known: dict[str, Any]) -> Result:
-    ledger: Ledger = prediction.ledger
     return Result(
         answer=prediction.answer,
         correct=grade(prediction.answer),
         solution="" if is_private(question) else prediction.solution,
         path=prediction.path,
-        tokens=ledger.tokens(),
-        known_tokens=ledger.known_tokens(),
-        billed_tokens=ledger.tokens(billed=True),
-        calls=ledger.calls(),
-        billed_calls=ledger.calls(billed=True),
-        stages=ledger.by_stage(),
         votes=prediction.votes,
         failures=told(question, prediction.failures),
         recalled=record.recalled if record is not None else None,
         hit_rate=record.hit_rate if record is not None else None,
+        **bill_of(prediction.ledger),
         **known,
     )
 

@@ -1,14 +1,15 @@
 """What has to be closed can be used in a `with`."""
 
+from abc import ABC, abstractmethod
 from typing import Self
 
 
-class Closing:
+class Closing(ABC):
     """A context manager that closes itself at its end."""
 
+    @abstractmethod
     def close(self) -> None:
         """End it. A second call does nothing."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 
 from coda_dspy.errors import CallFailed, UserError
-from coda_dspy.evaluation import Gradable, Result
+from coda_dspy.evaluation import Gradable, Result, bill_of
 from coda_dspy.ledger import Ledger
 from coda_dspy.program import Conductor
 
@@ -150,14 +150,9 @@ def _result_of(question: Gradable, prediction: dspy.Prediction) -> Result:
         answer=prediction.answer,
         correct=question.grade(prediction.answer),
         path=prediction.get("path"),
-        tokens=ledger.tokens(),
-        known_tokens=ledger.known_tokens(),
-        billed_tokens=ledger.tokens(billed=True),
-        calls=ledger.calls(),
-        billed_calls=ledger.calls(billed=True),
         seconds=ledger.seconds(),
-        stages=ledger.by_stage(),
         failures=prediction.failures,
+        **bill_of(ledger),
     )
 
 
