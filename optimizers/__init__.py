@@ -1,17 +1,20 @@
 """Compile prompts, search budgets, and both together, for one engine."""
 
-from .budgets import BudgetSearch, Space, Trial, pick_cheapest
+from .budgets import PREFERENCES, BudgetSearch, Prices, Space, Trial, pick
 from .metrics import is_correct, to_example
 from .plan import TunePlan
 from .prompts import OPTIMIZERS, OptimizerFailed, Planned, PromptOptimizer, optimizer_named
 from .report import TuneReport
-from .tune import Watcher, tune
+from .tune import tune
+from .workbench import Watcher
 
 __all__ = [
     "OPTIMIZERS",
+    "PREFERENCES",
     "BudgetSearch",
     "OptimizerFailed",
     "Planned",
+    "Prices",
     "PromptOptimizer",
     "Space",
     "Trial",
@@ -20,7 +23,7 @@ __all__ = [
     "Watcher",
     "is_correct",
     "optimizer_named",
-    "pick_cheapest",
+    "pick",
     "to_example",
     "tune",
 ]

@@ -6,10 +6,26 @@ from typing import Any
 
 from coda_dspy.budget import Budget
 
-from .budgets import Space
+from .budgets import Prices, Space
 from .prompts import Optimizer, optimizer_named
 
-WIDE = Space((1, 3, 5), (0, 1, 2), (1, 2, 3))
+WIDE = Space(
+    {
+        "num_attempts_baseline": (1, 3, 5),
+        "num_attempts_coding": (0, 3),
+        "num_attempts_coda": (0, 1),
+        "best_of_n": (1, 2, 3),
+        "n_plans": (1, 2, 3),
+        "refine_rounds": (0, 2),
+        "use_planner": (True, False),
+        "use_reflection": (True, False),
+        "plan_diversity": (False, True),
+        "verifier": ("majority", "judge", "pairwise"),
+        "early_exit": ("lossless", "beta"),
+        "temperature.direct": (0.4, 0.7, 1.0),
+        "temperature.execute": (0.4, 0.7, 1.0),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -21,10 +37,15 @@ class TunePlan:
         validation: Questions to choose prompts and budget on.
         test: Held-out questions, asked once, at the end.
         space: Budgets to search.
-        max_trials: The most budgets to measure.
+        max_trials: The most budgets to measure in a round.
+        rounds: The most rounds, each of which compiles prompts at the current budget and searches the budget at the
+            current prompts; they end when one gains less than its noise.
+        finalists: The most budgets to measure again, on fresh samples; 1 leaves that out.
+        prefer: Which budget to take, one of `PREFERENCES`.
+        prices: Cost is money instead of tokens.
         max_demos: The most demonstrations of one role.
         budget: Everything that is not searched.
-        roles: Algorithms whose prompts are compiled: `direct`, `coda`.
+        roles: Algorithms whose prompts are compiled in the first round: `direct`, `coda`.
         optimizer: What compiles them, one of `coda_dspy.optimizers.OPTIMIZERS`.
         prompt_questions: The most questions that it may ask for each algorithm; `None`: those of eight proposals.
         minutes: Wall time to fit into; `None`: no limit. The speed of the engine then decides how many validation
@@ -37,6 +58,10 @@ class TunePlan:
     test: int = 60
     space: Space = WIDE
     max_trials: int = 24
+    rounds: int = 2
+    finalists: int = 4
+    prefer: str = "cheapest"
+    prices: Prices | None = None
     max_demos: int = 2
     budget: Budget = field(default_factory=lambda: Budget.preset("quick"))
     roles: tuple[str, ...] = ("direct", "coda")
@@ -52,8 +77,10 @@ class TunePlan:
             train=8,
             validation=10,
             test=24,
-            space=Space((1, 3), (0, 1), (1, 2)),
-            max_trials=4,
+            space=Space({"num_attempts_baseline": (1, 3), "num_attempts_coda": (0, 1), "n_plans": (1, 2)}),
+            max_trials=5,
+            rounds=1,
+            finalists=1,
             max_demos=1,
             budget=Budget.preset("quick").replace(max_tokens=320, max_plan_tries=1),
             roles=("direct",),
@@ -73,13 +100,18 @@ class TunePlan:
             UserError: There is no such optimizer, or `prompt_questions` does not suffice for it.
         """
         optimizing = self.prompt_optimizer().most_questions(self.train, self.validation)
-        compiling = len(self.roles) * (2 * self.validation + self.train + optimizing)
-        trials = min(self.max_trials, len(self.space.points()))
+        compiling = 2 * self.validation + self.train + optimizing
+        again = 0 if self.optimizer == "none" else self.rounds - 1
+        points = self.space.points(self.budget)
+        trials = min(self.max_trials, len(points) + 1) if points is not None else self.max_trials
+        searching = (1 + again) * trials * self.validation
         paths = 2 * self.validation
-        return compiling + paths + trials * self.validation + 2 * self.test
+        choosing = self.finalists * self.validation if self.finalists > 1 else 0
+        return (len(self.roles) + again) * compiling + paths + searching + choosing + self.train + 2 * self.test
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for `run.json` and MLflow."""
         described = asdict(self)
         described["budget"] = self.budget.dump_state()
+        described["space"] = dict(self.space.values)
         return json.loads(json.dumps(described))  # tuples become lists, as they read back

@@ -39,17 +39,27 @@ class TuneReport:
 
 def scores_of(
     trials: Sequence[Trial],
+    finalists: Sequence[Trial],
     chosen: Trial,
+    train: Sequence[Result],
     plain: Sequence[Result],
     tuned: Sequence[Result],
     difference: Difference,
 ) -> dict[str, Any]:
+    """The figures that justify a choice, as plain values: on training, validation and held-out questions."""
     return {
-        "validation": [{**t.point, **t.accuracy._asdict(), "tokens": t.tokens} for t in trials],
+        "validation": [_described(trial) for trial in trials],
+        "finalists": [_described(trial) for trial in finalists],
         "chosen": point_name(chosen.point),
+        "train": {**accuracy(train)._asdict(), "tokens": mean_tokens(train)} if train else {"n": 0},
         "test": {
             "plain": {**accuracy(plain)._asdict(), "tokens": mean_tokens(plain)},
             "tuned": {**accuracy(tuned)._asdict(), "tokens": mean_tokens(tuned)},
             "difference": difference._asdict(),
         },
     }
+
+
+def _described(trial: Trial) -> dict[str, Any]:
+    whole = {} if trial.whole else {"stopped": True}
+    return {"point": dict(trial.point), **trial.accuracy._asdict(), "cost": trial.cost, **whole}

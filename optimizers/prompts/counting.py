@@ -14,7 +14,12 @@ def most_calls(program: Conductor) -> int | None:
     """
     if not isinstance(program, AdaptiveCoda | Coda):
         return None
-    return len(program.budget.efforts()) * sum(_by_stage(program).values())
+    return most_calls_at(program.budget, isinstance(program, AdaptiveCoda))
+
+
+def most_calls_at(budget: Budget, adaptive: bool = True) -> int:
+    """The same of Algorithm 2, or of Algorithm 1, at a budget."""
+    return len(budget.efforts()) * sum(_by_stage(budget, adaptive).values())
 
 
 def most_roles(program: Conductor) -> int:
@@ -22,13 +27,12 @@ def most_roles(program: Conductor) -> int:
     everyone = len(program.predictors())
     if not isinstance(program, AdaptiveCoda | Coda):
         return everyone
-    return min(everyone, _ROLES_A_STAGE * sum(calls > 0 for calls in _by_stage(program).values()))
+    stages = _by_stage(program.budget, isinstance(program, AdaptiveCoda))
+    return min(everyone, _ROLES_A_STAGE * sum(calls > 0 for calls in stages.values()))
 
 
-def _by_stage(program: AdaptiveCoda | Coda) -> dict[str, int]:
+def _by_stage(budget: Budget, adaptive: bool) -> dict[str, int]:
     """The most calls of each stage, at one reasoning effort."""
-    budget = program.budget
-    adaptive = isinstance(program, AdaptiveCoda)
     runs = budget.num_attempts_coda if adaptive else 1
     direct = (budget.num_attempts_baseline if adaptive else 0) + (1 if runs else 0)  # the last resort is a direct one
     code = budget.num_attempts_coding if adaptive else 0

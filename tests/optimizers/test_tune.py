@@ -23,7 +23,7 @@ PLAN = TunePlan(
     train=6,
     validation=10,
     test=16,
-    space=Space((1, 3), (0, 1), (1, 2)),
+    space=Space({"num_attempts_baseline": (1, 3), "num_attempts_coda": (0, 1), "n_plans": (1, 2)}),
     budget=Budget.preset("quick"),
     roles=("direct",),
 )
@@ -55,7 +55,7 @@ def test_an_engine_that_needs_plans_is_given_them(tmp_path: Path) -> None:
     assert not any(r.correct for r in plain)
     assert all(r.correct for r in tuned)
     # One plan does as well as two, and costs less.
-    assert report.profile.scores["chosen"] == "baseline3-best1-plans1"
+    assert report.profile.scores["chosen"] == "baseline3-coda1-plans1"
     assert not report.difference.within_noise
 
 
@@ -92,7 +92,7 @@ def test_a_search_that_goes_on_to_another_choice_measures_that_choice(tmp_path: 
     begun = tmp_path / "run" / "run.json"
     begun.write_text(begun.read_text().replace('"max_trials": 1', '"max_trials": 24'))
     second = tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    assert second.profile.scores["chosen"] == "baseline3-best1-plans1"
+    assert second.profile.scores["chosen"] == "baseline3-coda1-plans1"
     assert second.profile.scores["test"]["tuned"]["value"] == 1.0
     assert second.profile.scores["test"]["plain"]["value"] == 0.0
 
@@ -154,7 +154,7 @@ def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_pa
 def test_trials_pay_only_for_samples_that_no_earlier_trial_drew(tmp_path: Path) -> None:
     _, lm = engine(needs_plans)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    (path,) = (tmp_path / "run" / "results").glob("budget-baseline3-best1-plans2-*.jsonl")
+    (path,) = (tmp_path / "run" / "results").glob("budget-1-baseline3-coda1-plans2-*.jsonl")
     rows = [Result(**row) for row in JsonLines(path).read()]
     assert all(r.stages["direct"]["cached"] == 3 for r in rows)  # the trial without step 3 has drawn them
 
@@ -253,5 +253,5 @@ def test_the_plan_of_a_run_is_plain_json(tmp_path: Path) -> None:
     _, lm = engine(always_right)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
     run = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert run["plan"]["space"] == [[1, 3], [0, 1], [1, 2]]
+    assert run["plan"]["space"] == {"num_attempts_baseline": [1, 3], "num_attempts_coda": [0, 1], "n_plans": [1, 2]}
     assert run["data"]["train"] == 6

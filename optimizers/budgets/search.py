@@ -1,0 +1,140 @@
+"""Search budgets with Optuna: ask, measure in rungs, tell.
+
+Nested sampling makes the search cheap: a trial pays only for samples that no earlier trial drew, because DSPy's cache
+has the others; and trials are compared on common random numbers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from coda_dspy.budget import Budget
+from coda_dspy.evaluation import Result
+
+from .racing import is_dominated, rungs
+from .space import PAPER, Point, Space, canonical, in_order, is_possible, point_name
+from .study import Asked, Study
+from .trial import Prices, Trial, measured
+
+MOST_TO_ENUMERATE = 64
+_ASKS_A_TRIAL = 8
+
+Measure = Callable[[Point, slice], Sequence[Result] | None]
+"""Results of a budget on a part of the questions; `None` where the time did not suffice."""
+
+
+class BudgetSearch:
+    """A search that goes on where an earlier process stopped, and that several processes may share.
+
+    A space of up to 64 budgets is enumerated, those with few calls first; a larger one is sampled by TPE, after the
+    plain engine, the vote alone and the paper's settings. The paper's settings are always among the trials.
+
+    Args:
+        space: What to search.
+        study: Where trials are kept.
+        base: The budget whose fields the space sets.
+        paper: The paper's settings, or a part of them.
+    """
+
+    def __init__(self, space: Space, study: Study, base: Budget, paper: Point | None = None) -> None:
+        self._space, self._study, self._base = space, study, base
+        paper = canonical(PAPER if paper is None else paper, base)
+        listed = space.points(base)
+        self.enumerated = listed is not None and len(listed) < MOST_TO_ENUMERATE
+        if listed is not None and self.enumerated:
+            self._first = in_order([*listed, paper], base)
+        else:
+            self._first = [point for point in (*_plain_ones(space, base), paper) if is_possible(point, base)]
+
+    def most(self, max_trials: int) -> int:
+        """How many trials there will be at most."""
+        return min(max_trials, len(self._first)) if self.enumerated else max_trials
+
+    def run(
+        self,
+        measure: Measure,
+        questions: int,
+        max_trials: int,
+        *,
+        prices: Prices | None = None,
+        keep_going: Callable[[], bool] = lambda: True,
+        on_rung: Callable[[Trial], None] = lambda trial: None,
+        on_trial: Callable[[Trial], None] = lambda trial: None,
+    ) -> list[Trial]:
+        """Measure budgets until the space or `max_trials` is exhausted, or `keep_going` says no.
+
+        Args:
+            measure: Asks a budget some of the questions.
+            questions: How many questions a whole trial answers.
+            max_trials: The most trials, those of other processes included.
+            prices: Where money counts instead of tokens.
+            keep_going: Asked before each trial but the first.
+            on_rung: Called with a trial as far as it is, at every rung.
+            on_trial: Called with each trial as it ends, also for those of other processes.
+
+        Returns:
+            The trials that ended, each point once; some were stopped by the race.
+
+        Raises:
+            UserError: The engine reports no usage, so that costs cannot be compared.
+        """
+        trials: dict[str, Trial] = {}
+        limit = self.most(max_trials)
+
+        def learn(found: Sequence[Trial]) -> None:
+            for trial in found:
+                if point_name(trial.point) not in trials:
+                    trials[point_name(trial.point)] = trial
+                    on_trial(trial)
+
+        learn(self._study.ended())
+        for _ in range(_ASKS_A_TRIAL * limit):  # a sampler may suggest a point again
+            if len(trials) >= limit or (trials and not keep_going()):
+                break
+            asked = self._ask()
+            if asked is None:
+                break
+            known = trials.get(point_name(asked.point))
+            trial = known or self._race(asked, measure, questions, trials, prices, on_rung)
+            if trial is None:
+                asked.give_up()
+                break
+            asked.tell(trial)
+            learn([trial, *self._study.ended()])
+        return list(trials.values())
+
+    def _ask(self) -> Asked | None:
+        """The next point, or nothing where every point of a small space is taken."""
+        taken = self._study.taken()
+        for point in self._first:
+            if point_name(point) not in taken:
+                return self._study.ask_for(point, self._space)
+        return None if self.enumerated else self._study.ask(self._space, self._base)
+
+    def _race(
+        self,
+        asked: Asked,
+        measure: Measure,
+        questions: int,
+        trials: Mapping[str, Trial],
+        prices: Prices | None,
+        on_rung: Callable[[Trial], None],
+    ) -> Trial | None:
+        """One trial, rung by rung, until it is whole or another one dominates it; `None` for lack of time."""
+        results: list[Result] = []
+        for rung in rungs(questions):
+            more = measure(asked.point, slice(len(results), rung))
+            if more is None:
+                return None
+            results += more
+            trial = measured(asked.point, results, prices, whole=rung == questions)
+            on_rung(trial)
+            if any(is_dominated(trial, rival, questions) for rival in trials.values()):
+                break
+        return trial
+
+
+def _plain_ones(space: Space, base: Budget) -> list[Point]:
+    """The engine alone, and the largest vote of direct attempts alone: what everything else has to beat."""
+    most = max(space.values.get("num_attempts_baseline", (base.num_attempts_baseline,)))
+    voted: dict[str, Any] = {"num_attempts_baseline": most, "num_attempts_coding": 0, "num_attempts_coda": 0}
+    return [{"num_attempts_baseline": 1}, canonical(voted, base)]

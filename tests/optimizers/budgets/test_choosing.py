@@ -1,0 +1,56 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coda_dspy.optimizers import Trial, pick
+from coda_dspy.optimizers.budgets import finalists, front
+
+
+def trial(right: int, cost: float, n: int = 20, whole: bool = True) -> Trial:
+    return Trial({"best_of_n": right}, tuple(i < right for i in range(n)), (cost,) * n, whole)
+
+
+trials = st.lists(st.builds(trial, st.integers(0, 20), st.integers(1, 1000).map(float)), min_size=1, max_size=8)
+
+
+def test_the_cheapest_within_one_standard_error_of_the_best_is_picked() -> None:
+    best, close, far = trial(12, 1000), trial(10, 300), trial(5, 50)
+    # The best's standard error is sqrt(0.6 · 0.4 / 20) = 0.11: 10 of 20 is within it, 5 of 20 is not.
+    assert pick([best, close, far]) is close
+    assert pick([best, far]) is best
+
+
+def test_accuracy_takes_the_best_and_among_equals_the_cheaper() -> None:
+    best, equal, close = trial(12, 1000), trial(12, 900), trial(11, 10)
+    assert pick([best, equal, close], "accuracy") is equal
+
+
+def test_the_knee_stands_out_over_the_line_between_the_ends() -> None:
+    cheap, knee, dear = trial(4, 100), trial(14, 200), trial(16, 1000)
+    assert pick([cheap, knee, dear], "knee") is knee
+
+
+def test_a_front_of_two_has_no_knee_and_the_usual_rule_decides() -> None:
+    cheap, dear = trial(4, 100), trial(16, 1000)
+    assert pick([cheap, dear], "knee") is pick([cheap, dear])
+
+
+def test_a_trial_that_the_race_stopped_is_never_picked() -> None:
+    whole, stopped = trial(5, 100), trial(8, 10, n=8, whole=False)
+    assert all(pick([whole, stopped], prefer) is whole for prefer in ("cheapest", "accuracy", "knee"))
+
+
+@given(trials)
+def test_the_front_grows_in_accuracy_with_its_cost_and_dominates_the_rest(found: list[Trial]) -> None:
+    kept = front(found)
+    accuracies = [t.accuracy.value for t in kept]
+    assert accuracies == sorted(set(accuracies))
+    assert [t.cost for t in kept] == sorted(t.cost for t in kept)
+    for other in found:
+        assert any(t.accuracy.value >= other.accuracy.value and t.cost <= other.cost for t in kept)
+
+
+@given(trials, st.integers(1, 5))
+def test_the_finalists_hold_the_best_and_are_no_more_than_asked_for(found: list[Trial], most: int) -> None:
+    near = finalists(found, most)
+    assert 1 <= len(near) <= most
+    assert max(t.accuracy.value for t in found) == near[-1].accuracy.value

@@ -1,0 +1,107 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coda_dspy import Budget
+from coda_dspy.errors import UserError
+from coda_dspy.optimizers import Space
+from coda_dspy.optimizers.budgets import PAPER, budget_at, canonical, point_name
+from coda_dspy.optimizers.plan import WIDE
+from coda_dspy.optimizers.prompts.counting import most_calls_at
+
+SPACE = Space({"num_attempts_baseline": (0, 1, 3), "num_attempts_coda": (0, 1), "best_of_n": (1, 2), "n_plans": (1, 2)})
+POINTS = SPACE.points(Budget()) or []
+
+wide_points = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in WIDE.values.items()})
+
+
+def test_the_space_holds_each_budget_once_and_none_that_tries_nothing() -> None:
+    names = [point_name(p) for p in POINTS]
+    assert len(set(names)) == len(names) == 1 + (1 + 4) + 4
+    assert names[0] == "baseline1"
+    assert "baseline0-coda0" not in names
+
+
+def test_budgets_with_few_calls_come_first() -> None:
+    calls = [most_calls_at(budget_at(Budget(), point)) for point in POINTS]
+    assert calls == sorted(calls)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=point_name)
+def test_every_point_is_a_valid_budget(point: dict[str, int]) -> None:
+    budget = budget_at(Budget(), point)
+    assert budget.num_attempts_baseline == point["num_attempts_baseline"]
+    assert bool(budget.num_attempts_coda) == bool(point.get("num_attempts_coda"))
+
+
+def test_what_a_budget_never_uses_does_not_tell_two_points_apart() -> None:
+    one = {"num_attempts_baseline": 3, "num_attempts_coda": 0, "best_of_n": 1, "verifier": "judge"}
+    other = {"num_attempts_baseline": 3, "num_attempts_coda": 0, "best_of_n": 3, "verifier": "majority"}
+    assert canonical(one, Budget()) == canonical(other, Budget())
+
+
+def test_a_judge_of_a_single_candidate_is_no_other_budget() -> None:
+    point = {"num_attempts_coda": 1, "best_of_n": 1, "verifier": "judge"}
+    assert "verifier" not in canonical(point, Budget())
+    assert "verifier" in canonical({**point, "best_of_n": 2}, Budget())
+    assert "verifier" in canonical({**point, "use_reflection": False, "n_plans": 2}, Budget())
+
+
+def test_a_single_direct_attempt_decides_alone_and_is_asked_greedily() -> None:
+    point = canonical({"num_attempts_baseline": 1, "num_attempts_coda": 1, "n_plans": 2}, Budget())
+    assert point == {"num_attempts_baseline": 1}
+    budget = budget_at(Budget(), point)
+    assert budget.temperature["direct"] == 0.0
+    assert budget.num_attempts_coda == 0
+
+
+def test_a_single_direct_attempt_behind_programs_does_not_decide_alone() -> None:
+    base = Budget(first_path="code", num_attempts_coding=3)
+    assert canonical({"num_attempts_baseline": 1, "num_attempts_coda": 1}, base) != {"num_attempts_baseline": 1}
+
+
+def test_a_value_of_one_stage_is_set_for_that_stage() -> None:
+    budget = budget_at(Budget(), {"num_attempts_baseline": 3, "temperature.direct": 0.4})
+    assert budget.temperature["direct"] == 0.4
+    assert budget.temperature["plan"] == Budget().temperature["plan"]
+
+
+@given(wide_points)
+def test_a_point_stays_as_it_is_once_it_is_canonical(chosen: dict[str, object]) -> None:
+    point = canonical(chosen, Budget())
+    assert canonical(point, Budget()) == point
+
+
+@given(wide_points)
+def test_what_is_left_out_of_a_point_never_adds_a_call(chosen: dict[str, object]) -> None:
+    point = canonical(chosen, Budget())
+    if point != {"num_attempts_baseline": 1}:
+        assert most_calls_at(budget_at(Budget(), point)) <= most_calls_at(budget_at(Budget(), chosen))
+
+
+def test_the_papers_settings_are_a_budget() -> None:
+    budget = budget_at(Budget(), PAPER)
+    assert (budget.best_of_n, budget.n_plans, budget.num_attempts_coding) == (3, 2, 3)
+
+
+def test_a_space_too_large_to_look_through_is_not() -> None:
+    assert (
+        Space(
+            {"best_of_n": tuple(range(1, 65)), "n_plans": tuple(range(1, 65)), "max_plan_tries": tuple(range(1, 17))}
+        ).points(Budget())
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"n_plan": (1, 2)}, "no field 'n_plan'"),
+        ({"n_plans": (0, 1)}, "n_plans is 0"),
+        ({"n_plans": ()}, "no value for n_plans"),
+        ({"temperature.plans": (0.1,)}, "no stage 'plans'"),
+    ],
+)
+def test_a_space_of_something_else_is_refused(values: dict[str, tuple[object, ...]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Space(values)
