@@ -20,7 +20,13 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
     _, lm = engine(lambda call: f"Answer: {int(call.prompt.split()[2]) + 1}")
     tracker = Tracker(mlflow_uri, "coda-tune", f"tune with {KEY}")
     tracker.params({"careless": f"the key is {KEY}"})
-    plan = TunePlan(train=3, validation=5, test=6, space=Space((1, 3), (0, 1), (1,)), roles=("direct",))
+    plan = TunePlan(
+        train=3,
+        validation=5,
+        test=6,
+        space=Space({"num_attempts_baseline": (1, 3), "num_attempts_coda": (0, 1), "n_plans": (1,)}),
+        roles=("direct",),
+    )
     tune(lm, questions, plan, tmp_path / "run", tracker=tracker)
     tracker.close()
 

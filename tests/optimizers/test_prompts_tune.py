@@ -33,7 +33,12 @@ from coda_dspy.testing import FakeOpenAIServer, Reply, ScriptedCall, ServerCall
 pytest.importorskip("optuna")
 
 PLAN = TunePlan(
-    train=8, validation=8, test=12, space=Space((1,), (0,), (1,)), budget=Budget.preset("quick"), roles=("direct",)
+    train=8,
+    validation=8,
+    test=12,
+    space=Space({"num_attempts_baseline": (1,)}),
+    budget=Budget.preset("quick"),
+    roles=("direct",),
 )
 SKILLS = {
     "bootstrap": needs_a_demonstration,
@@ -107,7 +112,7 @@ def test_the_plan_is_told_before_the_first_question_and_every_question_is_told(t
 
 
 def test_the_time_left_counts_what_the_optimizer_may_ask() -> None:
-    none, gepa = (replace(PLAN, optimizer=name).questions() for name in ("none", "gepa"))
+    none, gepa = (replace(PLAN, optimizer=name, rounds=1).questions() for name in ("none", "gepa"))
     assert gepa - none == OPTIMIZERS["gepa"]().most_questions(8, 8)
 
 
