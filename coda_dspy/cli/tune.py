@@ -12,6 +12,20 @@ from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug
 from coda_dspy.errors import UserError
 
+_OF_THE_PLAN = (
+    "train",
+    "validation",
+    "test",
+    "max_trials",
+    "rounds",
+    "finalists",
+    "prefer",
+    "optimizer",
+    "prompt_questions",
+    "minutes",
+    "seed",
+)
+
 
 @click.command()
 @engine_options
@@ -26,7 +40,25 @@ from coda_dspy.errors import UserError
 @click.option("--train", type=click.IntRange(1), help="Training questions.")
 @click.option("--validation", type=click.IntRange(2), help="Validation questions.")
 @click.option("--test", type=click.IntRange(1), help="Held-out test questions.")
-@click.option("--trials", "max_trials", type=click.IntRange(1), help="The most budgets to measure.")
+@click.option("--trials", "max_trials", type=click.IntRange(1), help="The most budgets to measure in a round.")
+@click.option(
+    "--search",
+    multiple=True,
+    metavar="FIELD=V1,V2,…",
+    help="Values to try for a field of the budget, instead of the usual ones; of one stage as temperature.plan; "
+    "repeatable. One value: it is not searched.",
+)
+@click.option("--rounds", type=click.IntRange(1), help="The most rounds of prompts and budgets. Default: 2.")
+@click.option("--finalists", type=click.IntRange(1), help="Budgets to measure again on fresh samples. Default: 4.")
+@click.option(
+    "--prefer",
+    type=click.Choice(["cheapest", "accuracy", "knee"]),
+    help="Which budget to take. Default: the cheapest within one standard error of the best.",
+)
+@click.option("--max-tokens-per-question", type=click.IntRange(1), help="What one question may take at most.")
+@click.option(
+    "--price", type=(float, float), metavar="IN OUT", help="Prices of a million tokens: cost is money, not tokens."
+)
 @click.option(
     "--optimizer",
     type=click.Choice(["none", "bootstrap", "bootstrap-random-search", "mipro", "simba", "gepa"]),
@@ -76,14 +108,32 @@ def _refuse_foreign(target: Path, engine: str) -> None:
 
 def _plan(options: dict[str, Any]) -> Any:
     from coda_dspy.budget import parse_fields
-    from coda_dspy.optimizers import TunePlan
+    from coda_dspy.optimizers import Prices, TunePlan
 
     plan = TunePlan.quick() if options["quick"] else TunePlan()
-    given = ("train", "validation", "test", "max_trials", "optimizer", "prompt_questions", "minutes", "seed")
-    changes = {name: options[name] for name in given if options[name] is not None}
-    plan = replace(plan, **changes, budget=plan.budget.replace(**parse_fields(options["budget"])))
+    changes = {name: options[name] for name in _OF_THE_PLAN if options[name] is not None}
+    budget = plan.budget.replace(**parse_fields(options["budget"]))
+    if options["max_tokens_per_question"] is not None:
+        budget = budget.replace(max_total_tokens=options["max_tokens_per_question"])
+    prices = Prices(*options["price"]) if options["price"] is not None else None
+    plan = replace(plan, **changes, budget=budget, space=_space(plan.space, options), prices=prices)
     plan.questions()  # a budget that is too small for its optimizer is told before weights are fetched
     return plan
+
+
+def _space(space: Any, options: dict[str, Any]) -> Any:
+    """The usual values, but those that `--search` and `--budget` name; the latter are not searched."""
+    from coda_dspy.budget import parse_fields, read_value
+
+    values: dict[str, tuple[Any, ...]] = {}
+    for text in options["search"]:
+        name, separator, listed = text.partition("=")
+        if not separator or not listed.strip():
+            raise UserError(f"--search {text!r} names no values; write it as field=value,value, as in n_plans=1,2,3")
+        values[name.strip()] = tuple(read_value(value.strip()) for value in listed.split(","))
+    fixed = parse_fields(options["budget"])
+    staged = [f"{name}.{stage}" for name, value in fixed.items() if isinstance(value, dict) for stage in value]
+    return space.without(*fixed, *staged).but(values)
 
 
 def _questions(data: str, plan: Any) -> list[Any]:
