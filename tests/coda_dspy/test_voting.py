@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from coda_dspy.voting import (
     AnswerClass,
     beta_confidence,
-    beta_is_settled,
+    beta_is_sure,
     classify,
     next_wave,
     plurality,
@@ -110,8 +110,8 @@ def test_the_beta_posterior_is_the_known_one() -> None:
 
 
 def test_the_beta_rule_stops_after_four_agreeing_answers() -> None:
-    assert not beta_is_settled(classify(["a"] * 3, equal), 13)
-    assert beta_is_settled(classify(["a"] * 4, equal), 12)
+    assert not beta_is_sure(classify(["a"] * 3, equal))
+    assert beta_is_sure(classify(["a"] * 4, equal))
 
 
 @given(votes)
