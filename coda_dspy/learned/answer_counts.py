@@ -1,10 +1,10 @@
 """The answer-count model: how an engine's answers to one question spread, and so when a vote may stop.
 
 The idea is that of "Optimal Bayesian Stopping for Efficient Inference of Consistent LLM Answers" (arXiv 2602.05395):
-how an engine's answers are distributed can be learned on earlier questions, and with such a prior a vote may stop sooner
-than without. The model is our own. The paper asks for the mode of the distribution, has the ordered answer probabilities
-(or candidates for them) as its prior, and keeps three counts: first, second, rest. Here it is the answer of the full run
-that is foreseen, for that is what stopping early may lose, and it is computed exactly, from all counts:
+how an engine's answers are distributed can be learned on earlier questions, and with such a prior a vote may stop
+sooner than without. The model is our own. The paper asks for the mode of the distribution, has the ordered answer
+probabilities (or candidates for them) as its prior, and keeps three counts: first, second, rest. Here it is the answer
+of the full run that is foreseen, for that is what stopping early may lose, and it is computed exactly, from all counts:
 
 - Answers to a question are drawn from a Dirichlet process: the next vote joins a class of m votes among n with
   probability m / (α + n), and is a new answer with α / (α + n) (Ewens' sampling formula). A small α stands for an
@@ -65,7 +65,7 @@ class AnswerCounts(Stated):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         total = sum(c.share for c in self.concentrations)
-        if abs(total - 1) > 1e-6:
+        if abs(total - 1) > 1e-3:  # they are written with four decimals
             raise ValueError(f"the shares of the concentrations add up to {total}; they have to add up to 1")
         return self
 

@@ -21,8 +21,8 @@ class Voting(Stated):
 
     Args:
         accuracy: Of its votes; shrunk towards the mean of all paths, the more the fewer questions there were.
-        weight: The logarithm of how much likelier the right answer is to get such a vote than a given wrong one; 0 where
-            it is not.
+        weight: The logarithm of how much likelier the right answer is to get such a vote than a given wrong one; 0
+            where it is not.
     """
 
     accuracy: Share
