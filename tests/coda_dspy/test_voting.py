@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -44,6 +44,25 @@ def test_early_exit_gives_the_answer_of_the_full_run(answers: list[str | None], 
 
     early, _ = in_waves(answers, same, plurality_is_settled)
     full = plurality(classify(answers, same))
+    assert (early and early.answer) == (full and full.answer)
+
+
+@given(votes, votes, relations, st.integers(0, 3), st.integers(0, 3))
+def test_early_exit_gives_the_answer_of_the_full_run_also_where_votes_weigh_differently(
+    before: list[str | None], answers: list[str | None], related: set[tuple[str, str]], first: int, then: int
+) -> None:
+    def classes(launched: int) -> list[AnswerClass]:
+        cast = [*before, *answers[:launched]]
+        weights = [first] * len(before) + [then] * launched
+        return classify(cast, lambda a, b: a == b or (a, b) in related, weights)
+
+    def rule(classes: Sequence[AnswerClass], remaining: int) -> bool:
+        return plurality_is_settled(classes, remaining, then)
+
+    launched = 0
+    while wave := next_wave(classes(launched), len(answers) - launched, rule, weight=then):
+        launched += wave
+    early, full = plurality(classes(launched)), plurality(classes(len(answers)))
     assert (early and early.answer) == (full and full.answer)
 
 
