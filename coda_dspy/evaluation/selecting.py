@@ -87,8 +87,11 @@ def compare(
     for name in names:
         if name not in SELECTORS:
             raise UserError(f"selector {name!r} does not exist; choose one of: {', '.join(SELECTORS)}")
-    if "weighted" in names and not (learned and any(lessons.votes for lessons in learned.root.values())):
-        raise UserError("selector weighted needs what votes weigh; give --profile with a profile that says so")
+    kinds = {record.task["kind"] for record in usable if record.task is not None}
+    if "weighted" in names and not any((learned or Learned()).of(kind).votes for kind in kinds):
+        raise UserError(
+            "selector weighted needs what votes on such questions weigh; give --profile with one that says so"
+        )
 
     def selected(name: str) -> list[Result]:
         return _in_groups(lambda record: _choice(record, name, verifier, budget, learned), usable, workers)
