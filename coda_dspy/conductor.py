@@ -170,14 +170,11 @@ class AdaptiveCoda(Conductor):
                 return elected(first, first, classes)
         # Step 1: num_attempts_baseline direct executions, all into S.
         # Step 2: num_attempts_coding runs of the coding agent, all into S.
-        steps: list[tuple[Path, Cast, int]] = [
-            ("direct", direct, budget.num_attempts_baseline),
-            ("code", code, coding),
-        ]
+        steps: list[tuple[Path, Cast, int]] = [("direct", direct, budget.num_attempts_baseline), ("code", code, coding)]
         if current_question().first_path == "code":
             steps.reverse()
         votes: list[Candidate] = []
-        attempts: list[Path] = []
+        attempts: list[Path] = []  # of the steps so far, and of those that follow
         later: list[Path] = [path for path, _, number in steps for _ in range(number)]
         later += ["coda"] * budget.num_attempts_coda
         for _, cast, number in steps:

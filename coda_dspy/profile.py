@@ -73,6 +73,7 @@ class Profile(BaseModel):
         data: What it was tuned on: name, hash, sizes of the splits.
         versions: Versions of the packages that produced it.
         learned: What tuning learned of the engine, by kind of question, for use at run time (see `Learned`).
+            Not in the file where nothing was.
         probe: What `coda probe` measured of the engine; not in the file where it was not probed.
     """
 
@@ -178,7 +179,9 @@ class Profile(BaseModel):
         Raises:
             UserError: The file cannot be written (no permission, disk full).
         """
-        content = self.model_dump(mode="json", exclude={"probe"} if self.probe is None else None)
+        content = self.model_dump(
+            mode="json", exclude={name for name in ("learned", "probe") if not getattr(self, name)}
+        )
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         write_atomically(Path(path), redact(text))
 
