@@ -89,8 +89,13 @@ class Conductor(dspy.Module):
         """The same for `acall`, in a thread of its own."""
         return await asyncio.to_thread(self.forward, **arguments)
 
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The state to save. Where nothing was learned it does not say so: names made from it stay what they were."""
+        state: dict[str, Any] = super().dump_state(json_mode)
+        return {name: part for name, part in state.items() if part or name != "learned"}
+
     def load_state(self, state: dict[str, Any], **options: Any) -> None:
-        """Load a saved state; one of a program of which nothing was learned need not say so."""
+        """Load a saved state."""
         super().load_state({"learned": {}, **state}, **options)
 
     def _engine(self) -> dict[str, dspy.LM]:

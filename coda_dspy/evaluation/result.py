@@ -126,8 +126,7 @@ def fingerprint(question: Gradable, program: dspy.Module) -> str:
     lm = getattr(program, "lm", None) or dspy.settings.lm
     engine = [str(getattr(lm, "model", None)), settings_of(lm)]
     adapter = getattr(program, "adapter", None)
-    state = {name: part for name, part in program.dump_state().items() if part}  # nothing learned changes no answer
-    content = [question.task.arguments(), type(program).__name__, adapter, state, engine]
+    content = [question.task.arguments(), type(program).__name__, adapter, program.dump_state(), engine]
     return hashlib.blake2b(json.dumps(content, default=str).encode(), digest_size=8).hexdigest()
 
 

@@ -93,7 +93,7 @@ def test_copies_keep_what_was_learned_and_share_it_with_algorithm_1() -> None:
 
 def test_a_state_without_lessons_loads_and_forgets_them() -> None:
     state = AdaptiveCoda().dump_state()
-    del state["learned"]
+    assert "learned" not in state
     program = AdaptiveCoda(learned=Learned.parse(EVERYTHING))
     program.load_state(state)
     assert program.learned == Learned()
