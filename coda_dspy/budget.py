@@ -10,10 +10,10 @@ from dspy.predict.parameter import Parameter
 from coda_dspy.errors import UserError
 from coda_dspy.ledger import STAGES
 
-VERIFIERS = ("majority", "judge", "pairwise")
-EARLY_EXITS = ("off", "lossless", "beta")
+VERIFIERS = ("majority", "judge", "pairwise", "weighted")
+EARLY_EXITS = ("off", "lossless", "beta", "learned")
 EFFORTS = ("low", "medium", "high")
-FIRST_PATHS = ("direct", "code")
+FIRST_PATHS = ("direct", "code", "learned")
 
 # name: (default, lowest, highest)
 _COUNTS: dict[str, tuple[int, int, int]] = {
@@ -118,18 +118,22 @@ class Budget(Parameter):
         use_reflection: Without it, every execution is a candidate itself (an ablation of the paper).
         use_tests: Without it, programs are tried neither on public tests nor on the examples in the task (an ablation
             of the paper).
-        verifier: `majority`, `judge` (absolute ratings) or `pairwise` (comparisons in both orders).
+        verifier: `majority`, `judge` (absolute ratings), `pairwise` (comparisons in both orders) or `weighted`: each
+            vote weighs what was learned of its path, in both algorithms, and in Algorithm 1 the judges that were found
+            to be better than chance weigh in. Where nothing was learned it is `majority`.
         num_attempts_baseline: Direct attempts of Algorithm 2, step 1, 0 to 256.
         num_attempts_coding: Runs of the coding agent, step 2, 0 to 256; for maths only.
         num_attempts_coda: Runs of Algorithm 1 in step 3 of Algorithm 2, 0 to 64.
         refine_rounds: How often an execution is sent back with what is wrong with it, 0 to 16: no readable answer, a
             program that fails, a public test that is not passed.
-        first_path: `direct` (the paper's order) or `code`: which of steps 1 and 2 of Algorithm 2 comes first.
+        first_path: `direct` (the paper's order) or `code`: which of steps 1 and 2 of Algorithm 2 comes first. `learned`
+            takes what was learned of the question's kind, or else the paper's order.
         stop_on_agreement: Ask once directly and once by program first, and stop where the two agree (maths only). Not a
             rule of the paper.
         early_exit: `lossless` launches votes in waves and stops when no vote can change the answer; `beta` stops when
-            a Beta posterior is 95 % sure of the leader (the answer may differ); `off` runs everything. `True` and
-            `False` stand for `lossless` and `off`.
+            a Beta posterior is 95 % sure of the leader (the answer may differ); `learned` when the answer-count model
+            of the engine is 95 % sure that the leader wins the full run, and is `beta` where there is no such model;
+            `off` runs everything. `True` and `False` stand for `lossless` and `off`.
         reasoning_effort: `high`, `medium` or `low` where the engine takes one. It steps down when a reply is cut off
             or the engine fails.
         temperature: One number from 0 to 2 for all stages, or numbers by stage (`{"plan": 0.8}`).

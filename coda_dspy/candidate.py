@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from coda_dspy.solution import Solution
-
-Path = Literal["direct", "code", "coda"]
+from coda_dspy.task import Path
 
 
 @dataclass(frozen=True)

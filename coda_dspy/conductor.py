@@ -12,15 +12,16 @@ from coda_dspy.coder import Coder
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
 from coda_dspy.executor import Executor
+from coda_dspy.learned import Learned
 from coda_dspy.planner import Planner
 from coda_dspy.program import Conductor, Outcome, elected, refuse_silence
 from coda_dspy.question import current_question, tried
 from coda_dspy.reflector import Reflector
 from coda_dspy.sampling import Sample
 from coda_dspy.solution import Solution
+from coda_dspy.task import Path
 from coda_dspy.verifier import Verifier, answer_classes
-from coda_dspy.voting import beta_is_sure, strict_majority
-from coda_dspy.waves import Cast, rule_of_majority, rule_of_plurality, vote
+from coda_dspy.waves import Cast, is_decided, rule_of_majority, rule_of_plurality, vote
 
 
 class Coda(Conductor):
@@ -35,8 +36,14 @@ class Coda(Conductor):
         '4'
     """
 
-    def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
-        super().__init__(budget, adapter, lm)
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        adapter: str | None = "plain",
+        lm: dspy.LM | None = None,
+        learned: Learned | None = None,
+    ) -> None:
+        super().__init__(budget, adapter, lm, learned)
         self.planner = Planner()
         self.executor = Executor()
         self.coder = Coder()
@@ -90,7 +97,7 @@ class Coda(Conductor):
 
     def _attempts(self, attempt: Cast) -> list[Candidate]:
         """The candidates of best_of_n attempts; only a majority can be settled before all of them are in."""
-        rule = rule_of_plurality(self.budget) if self.budget.verifier == "majority" else None
+        rule = rule_of_plurality("coda") if self.verifier.votes_alone_decide() else None
         votes_each = 1 if self.budget.use_reflection else self.budget.n_plans
         return vote(attempt, self.budget.best_of_n, rule, votes_each)
 
@@ -137,9 +144,15 @@ class AdaptiveCoda(Conductor):
         ('4', 'direct', 2)
     """
 
-    def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
-        super().__init__(budget, adapter, lm)
-        self.coda = Coda(self.budget, adapter, lm)
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        adapter: str | None = "plain",
+        lm: dspy.LM | None = None,
+        learned: Learned | None = None,
+    ) -> None:
+        super().__init__(budget, adapter, lm, learned)
+        self.coda = Coda(self.budget, adapter, lm, self.learned)
         self._check_attempts(self.budget.num_attempts_coding)
 
     def solve(self) -> Outcome:
@@ -157,23 +170,23 @@ class AdaptiveCoda(Conductor):
                 return elected(first, first, classes)
         # Step 1: num_attempts_baseline direct executions, all into S.
         # Step 2: num_attempts_coding runs of the coding agent, all into S.
-        steps = [(direct, budget.num_attempts_baseline), (code, coding)]
-        if budget.first_path == "code":
+        steps: list[tuple[Path, Cast, int]] = [("direct", direct, budget.num_attempts_baseline), ("code", code, coding)]
+        if current_question().first_path == "code":
             steps.reverse()
         votes: list[Candidate] = []
-        attempts = 0
-        for cast, number in steps:
-            attempts += number
-            last = attempts == budget.num_attempts_baseline + coding and not budget.num_attempts_coda
-            votes += vote(cast, number, rule_of_majority(budget, attempts, last), before=votes)
+        attempts: list[Path] = []  # of the steps so far, and of those that follow
+        later: list[Path] = [path for path, _, number in steps for _ in range(number)]
+        later += ["coda"] * budget.num_attempts_coda
+        for _, cast, number in steps:
+            attempts, later = attempts + later[:number], later[number:]
+            votes += vote(cast, number, rule_of_majority(attempts, later), before=votes)
             classes = answer_classes(votes)
             refuse_silence(current_question())
-            majority = strict_majority(classes, attempts)
-            if majority is not None or (budget.early_exit == "beta" and beta_is_sure(classes)):
+            if is_decided(classes, attempts, later):
                 return elected(votes, votes, classes)
         # Step 3: num_attempts_coda runs of Algorithm 1, all into S; then the plurality of S.
         runs: dict[int, Outcome] = {}
-        rule = rule_of_plurality(budget)
+        rule = rule_of_plurality("coda")
         cast_by_coda = vote(lambda run: self._coda_run(run, runs), budget.num_attempts_coda, rule, before=votes)
         in_order = [runs[run] for run in sorted(runs)]
         candidates = [*(votes or _flat(spare)), *(c for outcome in in_order for c in outcome.candidates)]

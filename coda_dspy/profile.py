@@ -19,6 +19,7 @@ from coda_dspy.conductor import AdaptiveCoda, Coda
 from coda_dspy.engines import connect, redact
 from coda_dspy.engines.connect import check_decoding
 from coda_dspy.errors import UserError
+from coda_dspy.learned import Learned
 from coda_dspy.program import Conductor
 
 VERSION: Literal[1] = 1
@@ -71,6 +72,8 @@ class Profile(BaseModel):
         scores: The figures that justify the choice, with their intervals and sample sizes.
         data: What it was tuned on: name, hash, sizes of the splits.
         versions: Versions of the packages that produced it.
+        learned: What tuning learned of the engine, by kind of question, for use at run time (see `Learned`).
+            Not in the file where nothing was.
         probe: What `coda probe` measured of the engine; not in the file where it was not probed.
     """
 
@@ -87,6 +90,7 @@ class Profile(BaseModel):
     scores: dict[str, Any] = {}
     data: dict[str, Any] = {}
     versions: dict[str, str] = {}
+    learned: dict[str, Any] = {}
     probe: dict[str, Any] | None = None
 
     @classmethod
@@ -107,6 +111,7 @@ class Profile(BaseModel):
             budget=program.budget.dump_state(),
             prompts={name: _prompt_of(predict) for name, predict in program.named_predictors()},
             versions=_versions(),
+            learned=program.learned.dump_state(),
             **fields,
         )
 
@@ -159,7 +164,7 @@ class Profile(BaseModel):
         missing = [name for name in FIELDS if name not in self.budget]
         if missing:
             raise UserError(f"profile of {self.engine}: budget.{missing[0]} is missing; tune again")
-        program = AdaptiveCoda(Budget(**self.budget), adapter=self.adapter, lm=lm)
+        program = AdaptiveCoda(Budget(**self.budget), self.adapter, lm, Learned.parse(self.learned))
         predictors = dict(program.named_predictors())
         for name in sorted(set(predictors) ^ set(self.prompts)):
             problem = "is missing" if name in predictors else "names a predictor that does not exist"
@@ -174,7 +179,9 @@ class Profile(BaseModel):
         Raises:
             UserError: The file cannot be written (no permission, disk full).
         """
-        content = self.model_dump(mode="json", exclude={"probe"} if self.probe is None else None)
+        content = self.model_dump(
+            mode="json", exclude={name for name in ("learned", "probe") if not getattr(self, name)}
+        )
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         write_atomically(Path(path), redact(text))
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import dspy
 
 from coda_dspy.budget import Budget
-from coda_dspy.candidate import Candidate, Path
+from coda_dspy.candidate import Candidate
 from coda_dspy.errors import EngineFailed, EngineSilent, UserError
+from coda_dspy.learned import Learned
 from coda_dspy.question import Question, open_question
-from coda_dspy.task import Task
+from coda_dspy.task import Path, Task
 from coda_dspy.voting import AnswerClass, plurality
 
 
@@ -32,13 +33,21 @@ class Conductor(dspy.Module):
         budget: How much compute a question may take; by default `Budget()`.
         adapter: `plain`, `sections`, or `None` for the adapter of `dspy.settings`.
         lm: The engine; by default the one of `dspy.settings`.
+        learned: What tuning learned of the engine; by default nothing.
     """
 
-    def __init__(self, budget: Budget | None = None, adapter: str | None = "plain", lm: dspy.LM | None = None) -> None:
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        adapter: str | None = "plain",
+        lm: dspy.LM | None = None,
+        learned: Learned | None = None,
+    ) -> None:
         super().__init__()
         self.budget = budget if budget is not None else Budget()
         self.adapter = adapter
         self.lm = lm
+        self.learned = learned if learned is not None else Learned()
 
     def forward(
         self,
@@ -70,7 +79,8 @@ class Conductor(dspy.Module):
         task = Task.of(question, kind, choices, tests, entry_point)
         if not self.budget.use_tests:
             task = replace(task, tests=(), examples=False)
-        with dspy.context(**self._engine()), open_question(task, self.budget, self.adapter) as opened:
+        opening = open_question(task, self.budget, self.adapter, self.learned)
+        with dspy.context(**self._engine()), opening as opened:
             outcome = self.solve()
         _extend_trace(outcome)
         return _prediction(opened, outcome)
@@ -78,6 +88,15 @@ class Conductor(dspy.Module):
     async def aforward(self, **arguments: Any) -> dspy.Prediction:
         """The same for `acall`, in a thread of its own."""
         return await asyncio.to_thread(self.forward, **arguments)
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The state to save. Where nothing was learned it does not say so: names made from it stay what they were."""
+        state: dict[str, Any] = super().dump_state(json_mode)
+        return {name: part for name, part in state.items() if part or name != "learned"}
+
+    def load_state(self, state: dict[str, Any], **options: Any) -> None:
+        """Load a saved state."""
+        super().load_state({"learned": {}, **state}, **options)
 
     def _engine(self) -> dict[str, dspy.LM]:
         """The program's own engine, if it has one, on the rollout that an optimizer may have set."""

@@ -13,6 +13,7 @@ import dspy
 from coda_dspy.adapter import adapter_named
 from coda_dspy.budget import Budget
 from coda_dspy.errors import CallFailed, UserError
+from coda_dspy.learned import Learned, Lessons
 from coda_dspy.ledger import Ledger
 from coda_dspy.sampling import Sample
 from coda_dspy.task import Task
@@ -40,6 +41,7 @@ class Question:
     Args:
         task: The question and its kind.
         budget: How much compute it may take.
+        lessons: What was learned of the engine on questions of this kind.
         ledger: Its bill so far.
         failures: Why steps gave nothing, in the order in which they failed.
         transcript: What every role said, in the order in which the steps ended.
@@ -47,15 +49,24 @@ class Question:
 
     task: Task
     budget: Budget
+    lessons: Lessons = field(default_factory=Lessons)
     ledger: Ledger = field(default_factory=Ledger)
     failures: list[CallFailed] = field(default_factory=list)
     transcript: list[Step] = field(default_factory=list)
 
+    @property
+    def first_path(self) -> str:
+        """Which of steps 1 and 2 of Algorithm 2 comes first; the paper's order where nothing was learned."""
+        named = self.budget.first_path
+        return named if named != "learned" else self.lessons.first_path or "direct"
+
 
 @contextmanager
-def open_question(task: Task, budget: Budget, adapter: str | None) -> Iterator[Question]:
+def open_question(
+    task: Task, budget: Budget, adapter: str | None, learned: Learned | None = None
+) -> Iterator[Question]:
     """Start the books of one question. `adapter=None` keeps the adapter of `dspy.settings`."""
-    question = Question(task, budget)
+    question = Question(task, budget, (learned or Learned()).of(task.kind))
     overrides: dict[str, Any] = {"coda_question": question}
     if adapter is not None:
         overrides["adapter"] = adapter_named(adapter)

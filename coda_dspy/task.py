@@ -1,4 +1,4 @@
-"""A question and its kind."""
+"""A question, its kind, and the ways to an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from coda_dspy.programs.cases import Case, cases_in
 
 Kind = Literal["math", "choice", "text", "code"]
 KINDS: tuple[str, ...] = get_args(Kind)
+Path = Literal["direct", "code", "coda"]  # ways to an answer
+PATHS: tuple[Path, ...] = get_args(Path)
 LETTERS = "ABCDEFGHIJ"
 
 

@@ -7,14 +7,21 @@ import dspy
 from coda_dspy import answers
 from coda_dspy.candidate import Candidate
 from coda_dspy.question import current_question
-from coda_dspy.selectors import Ballot, Judge, Pairwise, Selector, Verdict, decide, majority
+from coda_dspy.selectors import Ballot, Judge, Pairwise, Selector, Verdict, Weighted, decide, majority
+from coda_dspy.task import Path
 from coda_dspy.voting import AnswerClass, classify
 
 
 def answer_classes(candidates: Sequence[Candidate]) -> list[AnswerClass]:
     """The candidates of the current question, put together by what their answers mean."""
-    task = current_question().task
-    return classify([c.answer for c in candidates], lambda a, b: answers.same(task, a, b))
+    task, weights = current_question().task, [vote_weight(c.path) for c in candidates]
+    return classify([c.answer for c in candidates], lambda a, b: answers.same(task, a, b), weights)
+
+
+def vote_weight(path: Path) -> int:
+    """What a vote of a path weighs in the current question: 1, unless votes are weighted."""
+    question = current_question()
+    return question.lessons.vote_weight(path) if question.budget.verifier == "weighted" else 1
 
 
 class Verifier(dspy.Module):
@@ -36,4 +43,14 @@ class Verifier(dspy.Module):
     def selector(self, name: str) -> Selector:
         """The selector of a name, one of `coda_dspy.budget.VERIFIERS`."""
         selectors: dict[str, Selector] = {"majority": majority, "judge": self.judge, "pairwise": self.pairwise}
-        return selectors[name]
+        return Weighted(self._weighing()) if name == "weighted" else selectors[name]
+
+    def votes_alone_decide(self) -> bool:
+        """Whether no judge is asked, so that a vote can be settled before all of it is in."""
+        name = current_question().budget.verifier
+        return name == "majority" or (name == "weighted" and not self._weighing())
+
+    def _weighing(self) -> list[tuple[Selector, int]]:
+        lessons = current_question().lessons
+        weights = [(self.selector(name), lessons.judge_weight(name)) for name in lessons.judges]
+        return [(judge, weight) for judge, weight in weights if weight]

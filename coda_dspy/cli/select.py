@@ -23,10 +23,10 @@ from coda_dspy.errors import UserError
     "--selector",
     "selectors",
     multiple=True,
-    help="majority, first, oracle, judge, pairwise; repeatable. Default: majority, first and oracle.",
+    help="majority, first, oracle, judge, pairwise, weighted; repeatable. Default: majority, first and oracle.",
 )
 @engine_options
-@click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile, whose judges are asked.")
+@click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile: its judges, and what votes weigh.")
 @budget_option
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
 def select(pool: Path, selectors: tuple[str, ...], workers: int, **options: Any) -> None:
@@ -37,38 +37,40 @@ def select(pool: Path, selectors: tuple[str, ...], workers: int, **options: Any)
     quiet_libraries()
     from coda_dspy.evaluation import Pool, own_cache
     from coda_dspy.evaluation.recorded import POOL
-    from coda_dspy.evaluation.selecting import ASKING, compare
+    from coda_dspy.evaluation.selecting import compare
 
     path = pool / POOL if pool.is_dir() else pool
     if not path.exists():
         raise UserError(f"{pool} holds no {POOL}; give the folder of a run of coda evaluate")
     names = selectors or ("majority", "first", "oracle")
     records = list(Pool(path).read())
-    verifier, budget, engine = _judges(options, any(name in ASKING for name in names))
+    verifier, budget, learned, engine = _judges(options, names)
     with own_cache(path.parent / "cache"), engine:
-        found = compare(records, names, verifier, budget, workers)
+        found = compare(records, names, verifier, budget, workers, learned)
     _print(records, found)
 
 
-def _judges(options: dict[str, Any], asking: bool) -> tuple[Any, Any, Any]:
-    """The verifier whose judges are asked, their budget, and the engine as a context."""
+def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, Any, Any]:
+    """The verifier whose judges are asked, their budget, what was learned, and the engine as a context."""
     import dspy
 
     from coda_dspy.budget import Budget, parse_fields
+    from coda_dspy.evaluation.selecting import JUDGES
     from coda_dspy.profile import Profile
     from coda_dspy.verifier import Verifier
 
     changes = parse_fields(options["budget"])
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     profile = Profile.read(options["profile"]) if options["profile"] else None
-    verifier, budget = (Verifier(), Budget())
+    verifier, budget, learned = Verifier(), Budget(), None
     if profile is not None:
         program = profile.adaptive()
-        verifier, budget = program.coda.verifier, program.budget
-    if not asking:
-        return verifier, budget, nullcontext()
+        verifier, budget, learned = program.coda.verifier, program.budget, program.learned
+    weighing = "weighted" in names and learned is not None and learned.asks_judges
+    if not weighing and not any(name in JUDGES for name in names):
+        return verifier, budget, learned, nullcontext()
     lm = choice.connect(profile.engine, profile.decoding) if profile is not None else choice.connect()
-    return verifier, budget.replace(**changes), dspy.context(lm=lm)
+    return verifier, budget.replace(**changes), learned, dspy.context(lm=lm)
 
 
 def _print(records: list[Any], found: list[Any]) -> None:

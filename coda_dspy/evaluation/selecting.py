@@ -1,26 +1,29 @@
 """Compare selectors on a pool: what each would have chosen, without generating any candidate again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from coda_dspy.budget import Budget
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
+from coda_dspy.learned import Learned
 from coda_dspy.program import refuse_silence
 from coda_dspy.question import open_question
 from coda_dspy.selectors import Ballot, Scores, Selector, decide, majority
-from coda_dspy.task import Task
-from coda_dspy.verifier import Verifier
+from coda_dspy.task import Path, Task
+from coda_dspy.verifier import Verifier, vote_weight
 from coda_dspy.voting import AnswerClass
 
 from .pool import PoolRecord
 from .result import Result
 from .statistics import Accuracy, Difference, Estimate, accuracy, closure_of, paired_difference
 
+T = TypeVar("T")
 # Those that ask no engine; `plurality` is another name for the mode that the paper calls majority voting.
 OFFLINE = ("majority", "plurality", "first", "oracle")
-ASKING = ("judge", "pairwise")
+JUDGES = ("judge", "pairwise")
+ASKING = (*JUDGES, "weighted")  # `weighted` asks the judges that were learned to be of use, if any
 SELECTORS = (*OFFLINE, *ASKING)
 
 
@@ -42,8 +45,27 @@ class Selection(NamedTuple):
     tokens: float | None
 
 
+class Judgment(NamedTuple):
+    """What a judge preferred among classes some of which are right and some wrong.
+
+    Args:
+        id: The question's id.
+        right: Whether the class that it preferred is right; `None` where it preferred no single one.
+        chance: The share of the classes that are right.
+    """
+
+    id: str
+    right: bool | None
+    chance: float
+
+
 def compare(
-    records: Sequence[PoolRecord], names: Sequence[str], verifier: Verifier, budget: Budget, workers: int = 8
+    records: Sequence[PoolRecord],
+    names: Sequence[str],
+    verifier: Verifier,
+    budget: Budget,
+    workers: int = 8,
+    learned: Learned | None = None,
 ) -> list[Selection]:
     """Each selector on the same records.
 
@@ -53,9 +75,11 @@ def compare(
         verifier: Whose judges are asked, on the engine of the context.
         budget: How they are asked: temperature, length, effort.
         workers: Questions at a time.
+        learned: What votes weigh, for `weighted`.
 
     Raises:
-        UserError: No record can be used, an unknown selector, or a judge on a pool without texts.
+        UserError: No record can be used, an unknown selector, `weighted` without weights, or a judge on a pool without
+            texts.
     """
     usable = [record for record in records if record.hit_rate is not None]
     if not usable:
@@ -63,8 +87,46 @@ def compare(
     for name in names:
         if name not in SELECTORS:
             raise UserError(f"selector {name!r} does not exist; choose one of: {', '.join(SELECTORS)}")
-    voted = _selected(usable, "majority", verifier, budget, workers)
-    return [_selection(name, _selected(usable, name, verifier, budget, workers), voted) for name in names]
+    kinds = {record.task["kind"] for record in usable if record.task is not None}
+    if "weighted" in names and not any((learned or Learned()).of(kind).votes for kind in kinds):
+        raise UserError(
+            "selector weighted needs what votes on such questions weigh; give --profile with one that says so"
+        )
+
+    def selected(name: str) -> list[Result]:
+        return _in_groups(lambda record: _choice(record, name, verifier, budget, learned), usable, workers)
+
+    voted = selected("majority")
+    return [_selection(name, selected(name), voted) for name in names]
+
+
+def judgments(
+    records: Sequence[PoolRecord], judge: str, verifier: Verifier, budget: Budget, workers: int = 8
+) -> list[Judgment]:
+    """What a judge prefers where the candidates disagree and it matters: some classes are right, and some wrong.
+
+    Args:
+        records: Of a pool; others than those, private ones, and those that nobody can grade are left out.
+        judge: One of `JUDGES`.
+        verifier: Whose judges are asked, on the engine of the context.
+        budget: How they are asked.
+        workers: Questions at a time.
+    """
+    open_to_choice = [record for record in records if record.task is not None and 0 < _chance(record) < 1]
+    return _in_groups(lambda record: _judgment(record, judge, verifier, budget), open_to_choice, workers)
+
+
+def _chance(record: PoolRecord) -> float:
+    """Share of the classes that are right; 0 where nobody knows."""
+    right = [record.grades[members[0]] for members in record.classes]
+    return 0.0 if None in right or not right else sum(map(bool, right)) / len(right)
+
+
+def _judgment(record: PoolRecord, judge: str, verifier: Verifier, budget: Budget) -> Judgment:
+    scores = _asked(record, judge, verifier, budget, None)[1]
+    preferred = scores.preferred
+    right = None if preferred is None else record.grades[record.classes[preferred][0]]
+    return Judgment(record.id, right, _chance(record))
 
 
 def _selection(name: str, chosen: list[Result], voted: list[Result]) -> Selection:
@@ -78,30 +140,44 @@ def _selection(name: str, chosen: list[Result], voted: list[Result]) -> Selectio
     )
 
 
-def _selected(
-    records: Sequence[PoolRecord], name: str, verifier: Verifier, budget: Budget, workers: int
-) -> list[Result]:
-    """What a selector chooses in each record, as results."""
-    results: list[Result] = []
+def _in_groups(of: Callable[[PoolRecord], T], records: Sequence[PoolRecord], workers: int) -> list[T]:
+    results: list[T] = []
     for start in range(0, len(records), workers):
-        results += fan_out(lambda record: _choice(record, name, verifier, budget), records[start : start + workers])
+        results += fan_out(of, records[start : start + workers])
     return results
 
 
-def _choice(record: PoolRecord, name: str, verifier: Verifier, budget: Budget) -> Result:
+def _choice(record: PoolRecord, name: str, verifier: Verifier, budget: Budget, learned: Learned | None) -> Result:
+    """What a selector chooses in a record, as a result."""
     if not record.candidates:
         return Result(record.id, correct=False, sample=record.sample, tokens=0, recalled=False, hit_rate=0.0)
-    classes = [AnswerClass(record.candidates[members[0]].answer, members) for members in record.classes]
-    ballot = Ballot(record.candidates, classes)
-    if name not in ASKING or len(classes) == 1:
+    if name not in ASKING or len(record.classes) == 1:
+        ballot = _ballot(record, lambda path: 1)
         return _result(record, ballot, _offline(name if name in OFFLINE else "majority", record)(ballot), 0)
+    return _result(record, *_asked(record, name, verifier, budget, learned))
+
+
+def _asked(
+    record: PoolRecord, name: str, verifier: Verifier, budget: Budget, learned: Learned | None
+) -> tuple[Ballot, Scores, int | None]:
+    """What the verifier's selector says, and the tokens that it took."""
     if record.task is None:
         raise UserError(f"{record.id} is private, so the pool holds no text for {name} to read; use another selector")
-
-    with open_question(Task.of(**record.task), budget, "plain") as question:
+    task = Task.of(**record.task)
+    with open_question(task, budget.replace(verifier=name), "plain", learned) as question:
+        ballot = _ballot(record, vote_weight)
         scores = verifier.selector(name)(ballot)
         refuse_silence(question)
-    return _result(record, ballot, scores, question.ledger.tokens())
+    return ballot, scores, question.ledger.tokens()
+
+
+def _ballot(record: PoolRecord, weight: Callable[[Path], int]) -> Ballot:
+    weights = [weight(candidate.path) for candidate in record.candidates]
+    classes = [
+        AnswerClass(record.candidates[members[0]].answer, members, sum(weights[i] for i in members))
+        for members in record.classes
+    ]
+    return Ballot(record.candidates, classes)
 
 
 def _offline(name: str, record: PoolRecord) -> Selector:

@@ -4,5 +4,6 @@ from .ballot import Ballot, Scores, Selector, Verdict, decide
 from .judge import Judge
 from .majority import majority
 from .pairwise import Pairwise
+from .weighted import Weighted
 
-__all__ = ["Ballot", "Judge", "Pairwise", "Scores", "Selector", "Verdict", "decide", "majority"]
+__all__ = ["Ballot", "Judge", "Pairwise", "Scores", "Selector", "Verdict", "Weighted", "decide", "majority"]

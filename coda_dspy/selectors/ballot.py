@@ -37,6 +37,12 @@ class Scores(NamedTuple):
     values: Sequence[float]
     trace: tuple[object, ...] = ()
 
+    @property
+    def preferred(self) -> int | None:
+        """Index of the class that is rated above all others; `None` where there is no single one."""
+        best = max(self.values)
+        return self.values.index(best) if list(self.values).count(best) == 1 else None
+
 
 class Selector(Protocol):
     """Rates the classes of a ballot. May ask the engine, within the question that is open."""

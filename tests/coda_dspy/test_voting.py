@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from coda_dspy.voting import (
     AnswerClass,
     beta_confidence,
-    beta_is_settled,
+    beta_is_sure,
     classify,
     next_wave,
     plurality,
@@ -44,6 +44,25 @@ def test_early_exit_gives_the_answer_of_the_full_run(answers: list[str | None], 
 
     early, _ = in_waves(answers, same, plurality_is_settled)
     full = plurality(classify(answers, same))
+    assert (early and early.answer) == (full and full.answer)
+
+
+@given(votes, votes, relations, st.integers(0, 3), st.integers(0, 3))
+def test_early_exit_gives_the_answer_of_the_full_run_also_where_votes_weigh_differently(
+    before: list[str | None], answers: list[str | None], related: set[tuple[str, str]], first: int, then: int
+) -> None:
+    def classes(launched: int) -> list[AnswerClass]:
+        cast = [*before, *answers[:launched]]
+        weights = [first] * len(before) + [then] * launched
+        return classify(cast, lambda a, b: a == b or (a, b) in related, weights)
+
+    def rule(classes: Sequence[AnswerClass], remaining: int) -> bool:
+        return plurality_is_settled(classes, remaining, then)
+
+    launched = 0
+    while wave := next_wave(classes(launched), len(answers) - launched, rule, weight=then):
+        launched += wave
+    early, full = plurality(classes(launched)), plurality(classes(len(answers)))
     assert (early and early.answer) == (full and full.answer)
 
 
@@ -110,8 +129,8 @@ def test_the_beta_posterior_is_the_known_one() -> None:
 
 
 def test_the_beta_rule_stops_after_four_agreeing_answers() -> None:
-    assert not beta_is_settled(classify(["a"] * 3, equal), 13)
-    assert beta_is_settled(classify(["a"] * 4, equal), 12)
+    assert not beta_is_sure(classify(["a"] * 3, equal))
+    assert beta_is_sure(classify(["a"] * 4, equal))
 
 
 @given(votes)

@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lessons import votes
 from scripts import Run
 
+from coda_dspy import AdaptiveCoda
 from coda_dspy.evaluation import Pool
+from coda_dspy.learned import Learned
+from coda_dspy.profile import Profile
 from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
 pytest.importorskip("mlflow")
@@ -160,6 +164,18 @@ def test_two_runs_are_compared_in_pairs_and_their_candidates_by_selectors(run: R
     assert (code, "(n = 30, paired" in out) == (0, True), err
     code, out, err = run("select", "--pool", "two", "--selector", "oracle")
     assert (code, "oracle" in out, "gap closure" in out) == (0, True, True), err
+
+
+def test_weights_come_from_a_profile(run: Run, command: list[str]) -> None:
+    run(*command, "--output", "pool", "--algorithm", "self-consistency", "--limit", "10")
+    for name, lessons in (("with", votes(1.0, 2.0, 1.0)), ("without", {})):
+        Profile.of(AdaptiveCoda(learned=Learned.parse({"math": lessons})), "x").save(f"{name}.json")
+    words = ["select", "--pool", "pool", "--selector", "weighted"]
+    code, out, err = run(*words, "--profile", "with.json")
+    assert (code, "weighted" in out) == (0, True), err
+    for unfit in (["--profile", "without.json"], []):
+        code, _, err = run(*words, *unfit)
+        assert (code, "needs what votes" in " ".join(err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(

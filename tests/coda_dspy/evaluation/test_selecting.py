@@ -8,14 +8,16 @@ import dspy
 import numpy as np
 import pytest
 from dspy.lm15 import ServerError
+from lessons import share, votes
 from scripts import engine
 
 from coda_dspy import Budget
 from coda_dspy.candidate import Candidate
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import PoolRecord
-from coda_dspy.evaluation.selecting import compare
+from coda_dspy.evaluation.selecting import compare, judgments
 from coda_dspy.evaluation.statistics import gap_closure
+from coda_dspy.learned import Learned
 from coda_dspy.testing import ScriptedCall
 from coda_dspy.verifier import Verifier
 
@@ -119,3 +121,57 @@ def test_samples_of_one_question_do_not_count_as_many_questions() -> None:
 def test_a_judge_that_never_answers_is_an_error_and_not_a_result() -> None:
     with pytest.raises(EngineError, match="gave no reply"):
         compared([record(0, ["2", "1"])], "judge", script=lambda call: ServerError("gone"))
+
+
+def by_paths(number: int, direct: str, code: str) -> PoolRecord:
+    """A record whose first candidates are direct ones and whose others are programs."""
+    made = record(number, [*direct, *code])
+    paths = ["direct"] * len(direct) + ["code"] * len(code)
+    return replace(made, candidates=tuple(replace(c, path=p) for c, p in zip(made.candidates, paths, strict=True)))
+
+
+def test_weighted_votes_are_weighed_as_the_verifier_weighs_them() -> None:
+    learned = Learned.parse({"math": votes(1.0, 2.5, 1.0)})
+    records = [by_paths(0, "22", "1"), by_paths(1, "111", "2"), by_paths(2, "23", "11")]
+    majority, weighted = compare(records, ["majority", "weighted"], Verifier(), Budget(), learned=learned)
+    assert (majority.accuracy.value, weighted.accuracy.value) == (pytest.approx(2 / 3), 1.0)
+    assert weighted.tokens == 0
+
+
+def test_weighted_asks_the_judges_that_weigh_something() -> None:
+    judge = {"judge": {"accuracy": share(0.9), "chance": share(0.5), "weight": 1.5}}
+    learned = Learned.parse({"math": votes(1.0, 1.0, 1.0) | {"judges": judge}})
+    made, lm = engine(lambda call: "Rating: 9" if "Answer: 1" in call.prompt else "Rating: 2")
+    with dspy.context(lm=lm):
+        (found,) = compare([record(0, ["2", "2", "1"])], ["weighted"], Verifier(), Budget(), learned=learned)
+    assert (found.accuracy.value, len(made.calls)) == (1.0, 2)
+
+
+def test_weighted_without_weights_for_such_questions_is_refused() -> None:
+    for learned in (None, Learned(), Learned.parse({"choice": votes(1.0, 2.0, 1.0)})):
+        with pytest.raises(UserError, match="selector weighted needs what votes"):
+            compare([record(0, ["2", "1"])], ["weighted"], Verifier(), Budget(), learned=learned)
+
+
+def test_judgments_are_made_where_some_candidates_are_right_and_some_wrong() -> None:
+    likes_two = lambda call: "Rating: 9" if "Answer: 2" in call.prompt else "Rating: 2"  # noqa: E731
+    _, lm = engine(likes_two)
+    records = [
+        record(0, ["2", "1"]),
+        record(1, ["3", "1", "4"]),  # rated alike
+        record(2, ["1", "1"]),
+        record(3, ["2", "3"]),
+        record(4, []),
+        record(5, ["2", "1"], private=True),
+    ]
+    with dspy.context(lm=lm):
+        made = judgments(records, "judge", Verifier(), Budget())
+    assert [(j.id, j.right) for j in made] == [("q0", False), ("q1", None)]
+    assert [j.chance for j in made] == [pytest.approx(1 / 2), pytest.approx(1 / 3)]
+
+
+def test_a_judge_that_looks_at_the_place_alone_prefers_nothing() -> None:
+    _, lm = engine(lambda call: "Better: 1")
+    with dspy.context(lm=lm):
+        (made,) = judgments([record(0, ["2", "1"])], "pairwise", Verifier(), Budget())
+    assert made.right is None

@@ -1,0 +1,17 @@
+"""What tuning learned of an engine: when to stop a vote, what votes weigh, which path comes first."""
+
+from .answer_counts import LONGEST, AnswerCounts, Concentration
+from .figures import Measured, Share
+from .lessons import Judging, Learned, Lessons, Voting
+
+__all__ = [
+    "LONGEST",
+    "AnswerCounts",
+    "Concentration",
+    "Judging",
+    "Learned",
+    "Lessons",
+    "Measured",
+    "Share",
+    "Voting",
+]

@@ -1,0 +1,298 @@
+"""Lessons from engines whose truth is known."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from coda_dspy.candidate import Candidate
+from coda_dspy.evaluation import PoolRecord, Result
+from coda_dspy.evaluation.selecting import Judgment
+from coda_dspy.learned import AnswerCounts, Learned, Lessons
+from coda_dspy.task import Path, Task
+from coda_dspy.voting import IsSettled, beta_is_sure, classify, next_wave, plurality, plurality_is_settled
+from optimizers.answer_counts import fit_answer_counts
+from optimizers.learning import LEAST, learn
+from optimizers.paths import PathComparison
+from optimizers.weights import judging, voting
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question whose answer is 1."""
+
+    id: str
+    kind: str = "math"
+    answer: str = "1"
+
+    @property
+    def task(self) -> Task:
+        return Task(f"{self.id}?", self.kind, ("yes", "no") if self.kind == "choice" else None)
+
+    def grade(self, answer: str | None) -> bool | None:
+        return answer == self.answer
+
+
+def draw(source: random.Random, accuracy: float, wrong: str = "23456") -> str:
+    return "1" if source.random() < accuracy else source.choice(wrong)
+
+
+def comparison(source: random.Random, questions: Sequence[Question], direct: float, code: float) -> PathComparison:
+    def results(accuracy: float) -> list[Result]:
+        drawn = [draw(source, accuracy) for _ in questions]
+        return [Result(q.id, a, correct=a == "1", tokens=10) for q, a in zip(questions, drawn, strict=True)]
+
+    return PathComparison(questions, results(direct), results(code))
+
+
+def record(question: Question, votes: Sequence[tuple[Path, str]]) -> PoolRecord:
+    candidates = tuple(Candidate(answer, "", path, i, 10) for i, (path, answer) in enumerate(votes))
+    classes = tuple(c.members for c in classify([answer for _, answer in votes], str.__eq__))
+    grades = tuple(answer == "1" for _, answer in votes)
+    task = question.task.arguments()
+    return PoolRecord(question.id, 0, "", task, "1", None, False, candidates, grades, classes)
+
+
+def asked(source: random.Random, questions: Sequence[Question], truth: Mapping[Path, float]) -> list[PoolRecord]:
+    return [record(q, [(path, draw(source, p)) for path, p in truth.items() for _ in range(2)]) for q in questions]
+
+
+QUESTIONS = [Question(f"q{n}") for n in range(60)]
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_accuracies_of_paths_are_found_within_their_intervals() -> None:
+    truth: dict[Path, float] = {"direct": 0.45, "code": 0.7, "coda": 0.6}
+    within = 0
+    for seed in range(10):
+        votes = learn(QUESTIONS, asked(random.Random(seed), QUESTIONS, truth)).of("math").votes
+        within += all(votes[path].accuracy.low <= p <= votes[path].accuracy.high for path, p in truth.items())
+    assert within >= 9
+
+
+def test_the_number_of_wrong_answers_is_found() -> None:
+    for seed in range(5):
+        lessons = learn(QUESTIONS, asked(random.Random(seed), QUESTIONS, {"direct": 0.4, "code": 0.3})).of("math")
+        assert lessons.alternatives is not None
+        assert lessons.alternatives.low <= 5 <= lessons.alternatives.high
+
+
+def test_the_better_path_weighs_more_and_comes_first() -> None:
+    lessons = learn(QUESTIONS, compared=comparison(random.Random(1), QUESTIONS, 0.3, 0.8)).of("math")
+    assert lessons.vote_weight("code") > lessons.vote_weight("coda") > lessons.vote_weight("direct")
+    assert lessons.first_path == "code"
+    assert lessons.votes["code"].accuracy.n == 60
+    assert lessons.votes["coda"].accuracy.n == 0
+
+
+def test_paths_are_compared_on_the_same_questions() -> None:
+    """Step 3 is asked hard questions only; that alone must not make it look worse than direct answers."""
+    source = random.Random(2)
+    easy = [record(q, [("direct", "1"), ("direct", "1")]) for q in QUESTIONS[:30]]
+    hard = asked(source, QUESTIONS[30:], {"direct": 0.2, "coda": 0.4})
+    votes = learn(QUESTIONS, [*easy, *hard]).of("math").votes
+    assert votes["coda"].accuracy.n == votes["direct"].accuracy.n == 30
+    assert votes["coda"].weight > votes["direct"].weight
+
+
+def test_too_few_common_questions_give_no_weights() -> None:
+    few = QUESTIONS[: LEAST - 1]
+    assert learn(few, asked(random.Random(3), few, {"direct": 0.2, "code": 0.9})).of("math").votes == {}
+
+
+def test_few_questions_change_weights_less_than_many() -> None:
+    def spread(n: int) -> float:
+        found = voting({"direct": [0.0, 1.0] * n, "code": [1.0] * 2 * n}, [])["votes"]
+        return float(found["code"].accuracy.value - found["direct"].accuracy.value)
+
+    assert 0 < spread(5) < spread(50) < 0.5
+
+
+def test_a_path_that_is_never_right_has_no_vote() -> None:
+    for seed in range(5):
+        pool = asked(random.Random(seed), QUESTIONS, {"direct": 0.6, "code": 0.0})
+        assert learn(QUESTIONS, pool).of("math").vote_weight("code") == 0
+        assert learn(QUESTIONS, pool).of("math").vote_weight("direct") > 0
+
+
+def test_with_a_useless_path_the_weighted_vote_is_the_plain_vote_of_the_other() -> None:
+    lessons = learn(QUESTIONS, asked(random.Random(4), QUESTIONS, {"direct": 0.6, "code": 0.0})).of("math")
+    source = random.Random(5)
+    for _ in range(200):
+        direct, code = ([draw(source, p) for _ in range(3)] for p in (0.6, 0.0))
+        weights = [lessons.vote_weight("direct")] * 3 + [lessons.vote_weight("code")] * 3
+        weighted = plurality(classify(direct + code, str.__eq__, weights))
+        most = max(map(direct.count, direct))
+        assert weighted is not None
+        assert direct.count(weighted.answer) == most
+
+
+def test_with_useless_paths_alone_votes_count() -> None:
+    lessons = learn(QUESTIONS, asked(random.Random(6), QUESTIONS, {"direct": 0.0, "code": 0.0})).of("math")
+    assert [lessons.vote_weight(path) for path in ("direct", "code", "coda")] == [1, 1, 1]
+
+
+def test_weighing_votes_helps_where_paths_differ() -> None:
+    truth: dict[Path, float] = {"direct": 0.25, "code": 0.8}
+    lessons = learn(QUESTIONS, asked(random.Random(7), QUESTIONS, truth)).of("math")
+    source = random.Random(8)
+    right = {"plain": 0, "weighted": 0}
+    for _ in range(500):
+        cast = [draw(source, truth["direct"], "23") for _ in range(5)] + [draw(source, truth["code"], "23")]
+        weights = {"plain": None, "weighted": [lessons.vote_weight("direct")] * 5 + [lessons.vote_weight("code")]}
+        for name, each in weights.items():
+            winner = plurality(classify(cast, str.__eq__, each))
+            right[name] += winner is not None and winner.answer == "1"
+    assert right["weighted"] > right["plain"]
+
+
+# -- judges ----------------------------------------------------------------------------------------------------------
+
+
+def judgments(source: random.Random, prefers: Callable[[random.Random], bool | None], n: int = 80) -> list[Judgment]:
+    return [Judgment(f"q{i}", prefers(source), 0.5) for i in range(n)]
+
+
+def test_a_judge_better_than_chance_weighs_its_log_odds() -> None:
+    found = judging(judgments(random.Random(9), lambda source: source.random() < 0.8))
+    assert found.accuracy.low <= 0.8 <= found.accuracy.high
+    assert found.weight > 0.8
+
+
+@pytest.mark.parametrize(
+    "prefers",
+    [
+        lambda source: None,  # what it reads first: in two orders no preference
+        lambda source: source.random() < 0.5,
+        lambda source: source.random() < 0.2,
+    ],
+    ids=["biased by position", "guessing", "wrong"],
+)
+def test_a_useless_judge_weighs_nothing(prefers: Callable[[random.Random], bool | None]) -> None:
+    useless = [judging(judgments(random.Random(seed), prefers)).weight == 0 for seed in range(10)]
+    assert sum(useless) >= 9
+
+
+def test_a_good_judge_of_few_questions_weighs_nothing_yet() -> None:
+    assert judging(judgments(random.Random(0), lambda source: True, n=2)).weight == 0
+
+
+# -- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def test_each_kind_has_its_own_lessons() -> None:
+    choice = [Question(f"c{n}", "choice") for n in range(40)]
+    source = random.Random(10)
+    pool = asked(source, QUESTIONS, {"direct": 0.9}) + asked(source, choice, {"direct": 0.2})
+    made = [Judgment("c1", True, 0.5), Judgment("elsewhere", True, 0.5)]
+    learned = learn([*QUESTIONS, *choice], pool, comparison(source, QUESTIONS, 0.9, 0.2), {"judge": made})
+    of_math, of_choice = learned.of("math"), learned.of("choice")
+    assert of_math.first_path == "direct"
+    assert of_choice.first_path is None
+    assert of_math.answers is not None
+    assert of_choice.answers is not None
+    assert of_math.answers.leading.value > of_choice.answers.leading.value
+    assert of_choice.judges["judge"].accuracy.n == 1
+    assert Learned.parse(learned.dump_state()) == learned
+
+
+def test_from_nothing_nothing_is_learned() -> None:
+    assert learn(QUESTIONS) == Learned()
+    assert learn(QUESTIONS).of("math") == Lessons()
+
+
+# -- answer counts ---------------------------------------------------------------------------------------------------
+
+
+def urn(source: random.Random, alpha: float, number: int) -> list[str]:
+    """Votes of one question, by the model's own law."""
+    votes: list[str] = []
+    for n in range(number):
+        votes.append(f"new {n}" if source.random() * (alpha + n) < alpha else source.choice(votes))
+    return votes
+
+
+def fitted(source: random.Random, alphas: Sequence[float], questions: int = 80) -> AnswerCounts:
+    votes = [urn(source, source.choice(alphas), 8) for _ in range(questions)]
+    model = fit_answer_counts([[c.votes for c in classify(v, str.__eq__)] for v in votes])
+    assert model is not None
+    return model
+
+
+def in_waves(votes: Sequence[str], rule: IsSettled) -> tuple[str, int]:
+    launched = 0
+    while wave := next_wave(classify(votes[:launched], str.__eq__), len(votes) - launched, rule):
+        launched += wave
+    winner = plurality(classify(votes[:launched], str.__eq__))
+    assert winner is not None
+    return winner.answer, launched
+
+
+def stopped(rule: IsSettled, runs: Sequence[Sequence[str]]) -> tuple[float, float]:
+    """How often the answer differs from the full run's, and the mean number of votes."""
+    found = [in_waves(votes, rule) for votes in runs]
+    full = [in_waves(votes, lambda classes, remaining: remaining == 0)[0] for votes in runs]
+    differ = sum(answer != of_all for (answer, _), of_all in zip(found, full, strict=True))
+    return differ / len(runs), sum(launched for _, launched in found) / len(runs)
+
+
+def or_lossless(classes: Sequence, remaining: int) -> bool:  # type: ignore[type-arg]
+    return beta_is_sure(classes) or plurality_is_settled(classes, remaining)
+
+
+ENGINES = {"repeats itself": (0.05, 0.05, 0.05, 1.0), "mixed": (0.1, 1.0, 5.0), "scatters": (5.0, 10.0)}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_learned_stop_differs_from_the_full_run_in_about_5_percent_at_most(name: str, seed: int) -> None:
+    source = random.Random(seed)
+    model = fitted(source, ENGINES[name])
+    runs = [urn(source, source.choice(ENGINES[name]), 12) for _ in range(300)]
+    wrong, used = stopped(lambda classes, remaining: model.leader_wins(classes, remaining) >= 0.95, runs)
+    _, lossless = stopped(plurality_is_settled, runs)
+    _, beta = stopped(or_lossless, runs)
+    figures = f"differs in {wrong:.1%}; votes {used:.1f}, beta {beta:.1f}, lossless {lossless:.1f} of 12"
+    assert wrong <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5, figures
+    assert used <= lossless, figures
+    if name == "repeats itself":
+        assert used < beta < lossless, figures
+
+
+@pytest.mark.parametrize("shape", [(0.9, 0.05, 0.05), (0.55, 0.25, 0.2), (0.4, 0.3, 0.3)])
+def test_a_learned_stop_keeps_its_word_on_answers_from_another_law(shape: Sequence[float]) -> None:
+    source = random.Random(11)
+    runs = [source.choices("123", shape, k=12) for _ in range(400)]
+    model = fit_answer_counts([[c.votes for c in classify(v[:8], str.__eq__)] for v in runs[:100]])
+    assert model is not None
+    wrong, used = stopped(lambda classes, remaining: model.leader_wins(classes, remaining) >= 0.95, runs[100:])
+    assert wrong <= 0.1, f"differs in {wrong:.1%}; votes {used:.1f} of 12"
+
+
+def test_the_model_says_what_it_was_fitted_to() -> None:
+    model = fit_answer_counts([[5, 1], [6], [1], [2, 2, 2]])
+    assert model is not None
+    assert (model.questions, model.votes) == (3, 18)
+    assert model.distinct.value == pytest.approx(2)
+    assert model.leading.value == pytest.approx((5 / 6 + 1 + 1 / 3) / 3)
+
+
+def test_single_votes_tell_nothing_of_how_answers_spread() -> None:
+    assert fit_answer_counts([[1], [1]]) is None
+    assert fit_answer_counts([]) is None
+
+
+def test_an_early_end_of_votes_does_not_mislead_the_model() -> None:
+    """Votes that ended when they were settled say the same of the engine as those that went on."""
+    source = random.Random(12)
+    runs = [urn(source, source.choice((0.1, 3.0)), 10) for _ in range(400)]
+    cut = [votes[: in_waves(votes, plurality_is_settled)[1]] for votes in runs]
+    sure = []
+    for kept in (runs, cut):
+        model = fit_answer_counts([[c.votes for c in classify(v, str.__eq__)] for v in kept])
+        assert model is not None
+        sure.append([model.leader_wins(classify(cast, str.__eq__), 8) for cast in ("a", "aa", "ab", "aab")])
+    assert sure[0] == pytest.approx(sure[1], abs=0.08)
