@@ -2,7 +2,7 @@
 
 import json
 
-from coda_dspy.evaluation import JsonLines, RunFolder
+from coda_dspy.evaluation import JsonLines, Pool, RunFolder
 from coda_dspy.profile import write_atomically
 
 
@@ -10,13 +10,18 @@ class TuneFolder(RunFolder):
     """What is kept of a tune.
 
     Args:
-        path: The folder: beside a run's own files, `results/` holds a file of results a phase, `study.log` the search,
-            `sizes.json` how many questions fitted into a time limit, `clock.json` the seconds that were spent.
+        path: The folder. Beside a run's own files, `results/` holds the results of each phase, `pools/` the candidates
+            of each budget, `study-1.log` the first search, `sizes.json` how many questions fitted into a time limit,
+            `clock.json` the seconds that were spent.
     """
 
     def store(self, phase: str) -> JsonLines:
         """The results of one phase."""
         return JsonLines(self.path / "results" / f"{phase.replace(', ', '-').replace(' ', '-')}.jsonl")
+
+    def pool(self, phase: str) -> Pool:
+        """All candidates of one phase."""
+        return Pool(self.path / "pools" / f"{phase.replace(', ', '-').replace(' ', '-')}.jsonl.gz")
 
     def spent(self) -> float:
         """Seconds that earlier processes spent on this run."""

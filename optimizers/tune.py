@@ -23,8 +23,10 @@ from .budgets import Trial
 from .compiling import Compiling
 from .folder import TuneFolder
 from .held_out import measure_held_out
+from .learning import learn
 from .log import TuneLog
 from .path_order import with_path_order
+from .paths import PathComparison
 from .plan import TunePlan
 from .prompts import self_taught
 from .report import Row, TuneReport, scores_of
@@ -105,20 +107,21 @@ class _Tune:
         bench.log.begin(described)
         self.compiling = Compiling(bench, self.parts.train, self.parts.validation, teacher)
         self.searching = Searching(bench, self.parts.validation)
-        self.paths: dict[str, Any] = {}
+        self.compared: PathComparison | None = None
 
     def report(self, decoding: dict[str, Any]) -> TuneReport:
         """The whole tune."""
         bench = self.bench
-        found = self._rounds()
+        found = self._with_lessons(self._rounds())
         chosen, finalists = self.searching.choose(found)
         program = found._replace(chosen=chosen).tuned()
         train = bench.evaluate("train, tuned", program, self.parts.train)
         plain, tuned = measure_held_out(bench, program, self.parts.test, self._tokens_each(train))
         difference = paired_difference(plain, tuned)
         scores = scores_of(found.trials, finalists, chosen, train, plain, tuned, difference)
-        scores |= {"paths": self.paths} if self.paths else {}
+        scores |= {"paths": {"math": self.compared.describe()}} if self.compared is not None else {}
         scores |= {"optimizer": self.plan.optimizer, "prompts": self.compiling.records}
+        program.learned.load_state(found.program.learned.dump_state())
         profile = Profile.of(program, engine_name(bench.lm), decoding=decoding, scores=scores, data=self.data)
         rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
         report = TuneReport(profile, rows, difference, found.trials, bench.notes)
@@ -129,7 +132,7 @@ class _Tune:
     def _rounds(self) -> Found:
         """Prompts at the current budget, the budget at the current prompts, until a round gains less than its noise."""
         program = self.compiling.of_roles(AdaptiveCoda(self.plan.budget, adapter=self.bench.adapter))
-        program, self.paths = with_path_order(self.bench, program, self.parts.validation)
+        program, self.compared = with_path_order(self.bench, program, self.parts.validation)
         found = self.searching.round(1, program, self.compiling.asked)
         for number in range(2, self.plan.rounds + 1):
             again = self._round(number, found)
@@ -156,6 +159,12 @@ class _Tune:
         base = found.program.budget
         tuned.budget.load_state(base.dump_state())
         return self.searching.round(number, tuned, self.compiling.asked)
+
+    def _with_lessons(self, found: Found) -> Found:
+        """The program with what can be learned from everything that was measured on the validation questions."""
+        program = found.program.deepcopy()
+        program.learned.load_state(learn(self.parts.validation, found.records, self.compared).dump_state())
+        return found._replace(program=program)
 
     def _tokens_each(self, train: Sequence[Result]) -> float:
         """Tokens that a question takes the plain engine and the tuned program together."""

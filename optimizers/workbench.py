@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import dspy
 
 from coda_dspy.conductor import AdaptiveCoda
-from coda_dspy.evaluation import Gradable, Result, evaluate, new_session
+from coda_dspy.evaluation import Gradable, Pool, Result, evaluate, new_session
 from coda_dspy.profile import with_algorithm
 from coda_dspy.program import Conductor
 
@@ -98,7 +98,12 @@ class Workbench:
         return size
 
     def evaluate(
-        self, phase: str, program: Conductor, questions: Sequence[Gradable], ends: float = SEARCH_ENDS
+        self,
+        phase: str,
+        program: Conductor,
+        questions: Sequence[Gradable],
+        ends: float = SEARCH_ENDS,
+        pool: Pool | None = None,
     ) -> list[Result]:
         """Answer questions; fewer where the time ends.
 
@@ -107,9 +112,10 @@ class Workbench:
             program: What answers.
             questions: What to answer.
             ends: Share of the time limit after which none is started.
+            pool: Where every candidate is kept, if at all.
         """
         self.watcher.phase(phase, len(questions))
-        return self.run(phase, program, questions, lambda: self.seconds_to(ends) > 0)
+        return self.run(phase, program, questions, lambda: self.seconds_to(ends) > 0, pool)
 
     def run(
         self,
@@ -117,6 +123,7 @@ class Workbench:
         program: Conductor,
         questions: Sequence[Gradable],
         keep_going: Callable[[], bool] = lambda: True,
+        pool: Pool | None = None,
     ) -> list[Result]:
         """The same within a phase that has begun."""
         with self.generating():
@@ -124,6 +131,7 @@ class Workbench:
                 program,
                 questions,
                 store=self.folder.store(f"{phase} {key_of(program)}"),
+                pool=pool,
                 workers=self.workers,
                 session=self.session,
                 on_result=self.on_result,
