@@ -6,6 +6,7 @@ are read back, and the calls of an unfinished one come from DSPy's cache, which 
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from .log import TuneLog
 from .path_order import with_path_order
 from .paths import PathComparison
 from .plan import TunePlan
+from .probed import narrowed
 from .prompts import self_taught
 from .report import Row, TuneReport, scores_of
 from .searching import Found, Searching
@@ -48,6 +50,7 @@ def tune(
     adapter: str = "plain",
     decoding: Mapping[str, Any] | None = None,
     teacher: dspy.LM | None = None,
+    probe: Mapping[str, Any] | None = None,
 ) -> TuneReport:
     """Tune a program for one engine.
 
@@ -67,17 +70,19 @@ def tune(
         adapter: `plain` or `sections`.
         decoding: What `connect` was given beside the engine's name; goes into the profile.
         teacher: The model that proposes instructions, for optimizers that reflect; by default the engine itself.
+        probe: What `coda probe` measured of the engine: it narrows the search, and goes into the profile.
 
     Raises:
         UserError: Too few questions; too few for the prompt optimizer; another plan was begun in the folder, or is
             running there; the disk is full.
         EngineError: The engine cannot be used at all.
     """
+    plan = replace(plan, space=narrowed(plan.space, questions, probe))
     with locked(folder), own_cache(folder / "cache"), dspy.context(lm=lm):
         kept = TuneFolder(folder)
         begun = (time.monotonic() if started is None else started) - kept.spent()
         bench = Workbench(lm, plan, kept, workers, TuneLog(tracker), watcher or Silent(), adapter, begun)
-        return _Tune(bench, questions, data, teacher).report(dict(decoding or {}))
+        return _Tune(bench, questions, data, teacher).report(decoding=dict(decoding or {}), probe=probe)
 
 
 class _Tune:
@@ -109,8 +114,8 @@ class _Tune:
         self.searching = Searching(bench, self.parts.validation)
         self.compared: PathComparison | None = None
 
-    def report(self, decoding: dict[str, Any]) -> TuneReport:
-        """The whole tune."""
+    def report(self, **fields: Any) -> TuneReport:
+        """The whole tune; `fields` are further ones of the profile."""
         bench = self.bench
         found = self._with_lessons(self._rounds())
         chosen, finalists = self.searching.choose(found)
@@ -122,7 +127,7 @@ class _Tune:
         scores |= {"paths": {"math": self.compared.describe()}} if self.compared is not None else {}
         scores |= {"optimizer": self.plan.optimizer, "prompts": self.compiling.records}
         program.learned.load_state(found.program.learned.dump_state())
-        profile = Profile.of(program, engine_name(bench.lm), decoding=decoding, scores=scores, data=self.data)
+        profile = Profile.of(program, engine_name(bench.lm), scores=scores, data=self.data, **fields)
         rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
         report = TuneReport(profile, rows, difference, found.trials, bench.notes)
         profile.save(bench.folder.path / "profile.json")

@@ -44,20 +44,20 @@ def probe(**options: Any) -> None:
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     if choice.engine is None and options["profile"] is None:
         raise UserError("no engine; give --engine, for example --engine local/qwen2.5-coder-0.5b")
-    questions = _questions(options["data"] or ("math", "choice"))
+    questions = questions_of(options["data"] or ("math", "choice"))
     err_console.print(Text(f"connecting to {safe(choice.engine or 'the engine of the profile')}"))
     profile = _profile(options["profile"], choice.engine)
     plan = _plan(options, profile)
     lm = choice.connect(profile.engine, profile.decoding) if profile is not None else choice.connect()
     folder = options["output"] or Path("runs") / f"probe-{slug(choice.engine or profile.engine)}"
     started = time.monotonic()
-    report = _probed(lm, plan, questions, folder, profile)
+    report = probed(lm, plan, questions, folder, profile)
     _print(report)
     _keep(report, options["profile"])
     console.print(Text(f"{(time.monotonic() - started) / 60:.1f} minutes; saved in {folder}"))
 
 
-def _questions(names: tuple[str, ...]) -> list[Any]:
+def questions_of(names: tuple[str, ...]) -> list[Any]:
     """All questions, each set mixed the same way for everyone."""
     from coda_dspy.data import load, sample
 
@@ -83,7 +83,8 @@ def _plan(options: dict[str, Any], profile: Any) -> Any:
     return ProbePlan(minutes=options["minutes"], budget=budget.replace(**parse_fields(options["budget"])))
 
 
-def _probed(lm: Any, plan: Any, questions: list[Any], folder: Path, profile: Any) -> Any:
+def probed(lm: Any, plan: Any, questions: list[Any], folder: Path, profile: Any = None) -> Any:
+    """Probe an engine, and show the progress."""
     from coda_dspy.probing import probe_engine
 
     program = profile.adaptive() if profile is not None else None

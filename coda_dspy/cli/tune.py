@@ -69,9 +69,23 @@ _OF_THE_PLAN = (
 @click.option("--prompt-questions", type=click.IntRange(1), help="The most questions that --optimizer may ask.")
 @click.option("--minutes", type=click.FloatRange(1), help="Time to fit into; the engine's speed decides how much.")
 @click.option("--seed", type=int, help="Seed of the split and of the search. Default: 0.")
-@click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    help="Questions at a time. Default: as many calls as a probe found to be worth it, else 8.",
+)
 @click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run.")
-@click.option("--adapter", type=click.Choice(["plain", "sections"]), default="plain", show_default=True)
+@click.option(
+    "--adapter",
+    type=click.Choice(["plain", "sections"]),
+    help="How prompts are written. Default: what a probe recommends, else plain.",
+)
+@click.option(
+    "--probe",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MINUTES",
+    help="Measure first what the engine can do. Without it a probe that is in the profile's file is used.",
+)
 @budget_option
 @click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the experiment is tracked.")
 def tune(**options: Any) -> None:
@@ -93,7 +107,7 @@ def tune(**options: Any) -> None:
     folder = Path(options["output"] or f"runs/{name}{kind}{'-quick' if options['quick'] else ''}")
     target = Path(options["profile"] or f"profiles/{name}{kind}.json")
     _refuse_foreign(target, choice.engine)
-    report = _run(choice, questions, plan, folder, started, options)
+    report = _run(choice, questions, plan, folder, target, started, options)
     report.profile.save(target)
     _print(report, target, time.monotonic() - started, options["mlflow_uri"])
 
@@ -149,7 +163,9 @@ def _questions(data: str, plan: Any) -> list[Any]:
     return questions
 
 
-def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, options: dict[str, Any]) -> Any:
+def _run(
+    choice: Any, questions: Any, plan: Any, folder: Path, target: Path, started: float, options: dict[str, Any]
+) -> Any:
     from coda_dspy.optimizers import tune as run_tune
     from coda_dspy.tracking import Tracker
 
@@ -159,6 +175,7 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
     try:
         lm = choice.connect()
         teacher = _teacher(options)
+        probe = _probe(lm, folder, target, options)
         with RunDisplay(plan.questions(), plan.minutes, started) as display:
             report = run_tune(
                 lm,
@@ -166,13 +183,14 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
                 plan,
                 folder,
                 data=Path(options["data"]).name,
-                workers=options["workers"],
+                workers=options["workers"] or (probe or {}).get("concurrency") or 8,
                 tracker=tracker,
                 watcher=display,
                 started=started,
-                adapter=options["adapter"],
+                adapter=options["adapter"] or _adapter(probe),
                 decoding=choice.settings(),
                 teacher=teacher,
+                probe=probe,
             )
         status = "FINISHED"
         return report
@@ -182,6 +200,25 @@ def _run(choice: Any, questions: Any, plan: Any, folder: Path, started: float, o
     finally:
         err_console.print("storing the run in MLflow", highlight=False)
         tracker.close(status)
+
+
+def _probe(lm: Any, folder: Path, target: Path, options: dict[str, Any]) -> dict[str, Any] | None:
+    """What is known of the engine: measured now, or by an earlier probe."""
+    from coda_dspy.profile import Profile
+
+    if options["probe"] is None:
+        return Profile.read(target).probe if target.exists() else None
+    from coda_dspy.cli.probe import probed, questions_of
+    from coda_dspy.probing import ProbePlan
+
+    report = probed(lm, ProbePlan(minutes=options["probe"]), questions_of((options["data"],)), folder / "probe")
+    found: dict[str, Any] = report.for_profile()
+    return found
+
+
+def _adapter(probe: dict[str, Any] | None) -> str:
+    measured = probe is not None and "adapter" not in probe.get("not_measured", {})
+    return str(probe["adapter"]) if probe is not None and measured else "plain"
 
 
 def _teacher(options: dict[str, Any]) -> Any:
