@@ -21,6 +21,7 @@ from coda_dspy.cli.profile_text import (
 MOST_ROWS = 200  # of one table; a stranger's may have a million
 BUDGET = "budget, where it differs from the defaults"
 
+
 @click.group()
 def profile() -> None:
     """Look at profiles: what `coda tune` writes, and what ships for the local engines.
