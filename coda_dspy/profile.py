@@ -79,7 +79,7 @@ class Profile(BaseModel):
 
     format: Literal["coda-dspy-profile"]
     version: Literal[1]
-    engine: str = Field(min_length=1, max_length=300)
+    engine: str = Field(min_length=1)
     algorithm: Algorithm = "adaptive"
     adapter: str = "plain"
     decoding: dict[str, Any] = {}

@@ -20,8 +20,8 @@ _LM_SETTINGS = ("temperature", "max_tokens", "top_p", "stop", "seed", "cache", "
 _SECRET = re.compile(r"key|token$|secret|password|header|auth|api_|base_url")
 # These would have somebody else answer, or be told (what DSPy's own client does not take goes to LiteLLM's).
 _ELSEWHERE = re.compile(r"url|endpoint|credential|_provider|fallback|callback|mock|client|proxy|logger|hook|litellm")
-_NOT_OURS = ("n", "stream", "model", "model_list", "messages", "rollout_id")
 _OF_CONNECT = ("engine", "max_concurrency", "timeout", "progress")
+_NOT_OURS = ("n", "stream", "model", "model_list", "messages", "rollout_id", *_OF_CONNECT)
 _NUMBERS = {"temperature": (0, 2), "top_p": (0, 1)}
 _COUNTS = {"max_tokens": (1, 1_000_000), "num_retries": (0, 100)}
 
@@ -90,7 +90,7 @@ def check_decoding(decoding: dict[str, Any]) -> None:
         UserError: There is one.
     """
     for name in decoding:
-        if is_secret(name) or _ELSEWHERE.search(name.lower()) or name in _NOT_OURS or name in _OF_CONNECT:
+        if is_secret(name) or _ELSEWHERE.search(name.lower()) or name in _NOT_OURS:
             raise UserError(
                 f"{name} is no decoding setting; keys come from the environment, the address from api_base, "
                 "and settings such as top_p or top_k go here"
