@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coda_dspy.engines import connect as connect
     from coda_dspy.ledger import Ledger as Ledger
     from coda_dspy.profile import Profile as Profile
-    from coda_dspy.profile import load as load
+    from coda_dspy.profiles import load as load
     from coda_dspy.task import Task as Task
 
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ _HOME = {
     "Profile": "profile",
     "Task": "task",
     "connect": "engines",
-    "load": "profile",
+    "load": "profiles",
 }
 __all__ = [*sorted(_HOME), "testing"]
 

@@ -6,17 +6,18 @@ Loading is all or nothing, a mismatch names its field, and save, load, save give
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import dspy
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coda_dspy.adapter import adapter_named
+from coda_dspy.bounds import MOST_DEMOS, MOST_IN_A_PROMPT, named, read_json, refuse_absurd
 from coda_dspy.budget import FIELDS, Budget
 from coda_dspy.conductor import AdaptiveCoda, Coda
-from coda_dspy.engines import connect, redact
+from coda_dspy.engines import redact
 from coda_dspy.engines.connect import check_decoding
 from coda_dspy.errors import UserError
 from coda_dspy.learned import Learned
@@ -54,7 +55,7 @@ class Prompt(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     instructions: str
-    demos: list[dict[str, str]] = []
+    demos: list[dict[str, str]] = Field([], max_length=MOST_DEMOS)
 
 
 class Profile(BaseModel):
@@ -81,7 +82,7 @@ class Profile(BaseModel):
 
     format: Literal["coda-dspy-profile"]
     version: Literal[1]
-    engine: str
+    engine: str = Field(min_length=1)
     algorithm: Algorithm = "adaptive"
     adapter: str = "plain"
     decoding: dict[str, Any] = {}
@@ -110,7 +111,7 @@ class Profile(BaseModel):
             adapter=program.adapter or "plain",
             budget=program.budget.dump_state(),
             prompts={name: _prompt_of(predict) for name, predict in program.named_predictors()},
-            versions=_versions(),
+            versions=installed_versions(),
             learned=program.learned.dump_state(),
             **fields,
         )
@@ -122,27 +123,21 @@ class Profile(BaseModel):
         Raises:
             UserError: No such file, no JSON, another version, or a field that does not fit; the message names it.
         """
-        try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"profile {path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise UserError(f"profile {path} is not JSON: {error}") from error
-        return cls.parse(content, str(path))
+        return cls.parse(read_json(path), str(path))
 
     @classmethod
     def parse(cls, content: Any, source: str = "profile") -> Self:
         """Check the content of a profile; `source` names it in errors."""
-        if isinstance(content, Mapping) and content.get("version") not in (None, VERSION):
-            raise UserError(
-                f"{source}: version is {content['version']!r}, but this coda_dspy reads version {VERSION}; "
-                "tune again, or install the version that wrote it"
-            )
         try:
+            refuse_absurd(content)
+            _refuse_version(content)
             profile = cls.model_validate(content)
+            check_decoding(profile.decoding)
+            profile.program()  # budget, adapter and predictors have to fit as well
         except ValidationError as error:
             raise UserError(f"{source}: {_named_fields(error)}") from error
-        profile.adaptive()  # budget, adapter and predictors have to fit as well
+        except UserError as error:
+            raise UserError(f"{source}: {error}") from error
         return profile
 
     def program(self, lm: dspy.LM | None = None, algorithm: str | None = None) -> Conductor:
@@ -161,14 +156,10 @@ class Profile(BaseModel):
             UserError: The profile names a predictor or a budget field that does not exist, or lacks a predictor.
         """
         adapter_named(self.adapter)
-        missing = [name for name in FIELDS if name not in self.budget]
-        if missing:
-            raise UserError(f"profile of {self.engine}: budget.{missing[0]} is missing; tune again")
+        _refuse_misfit("budget", FIELDS, self.budget, "a field")
         program = AdaptiveCoda(Budget(**self.budget), self.adapter, lm, Learned.parse(self.learned))
         predictors = dict(program.named_predictors())
-        for name in sorted(set(predictors) ^ set(self.prompts)):
-            problem = "is missing" if name in predictors else "names a predictor that does not exist"
-            raise UserError(f"profile of {self.engine}: prompts.{name} {problem}; tune again")
+        _refuse_misfit("prompts", predictors, self.prompts, "a predictor")
         for name, predict in predictors.items():
             _apply(self.prompts[name], predict, f"prompts.{name}")
         return program
@@ -184,30 +175,6 @@ class Profile(BaseModel):
         )
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         write_atomically(Path(path), redact(text))
-
-
-def load(profile: str | os.PathLike[str], engine: Any = None, api_base: str | None = None) -> Conductor:
-    """A tuned program, ready to be called.
-
-    Example:
-        >>> program = coda_dspy.load("profiles/qwen2.5-coder-0.5b.json")  # doctest: +SKIP
-        >>> program(question="What is 12 * 13?").answer  # doctest: +SKIP
-        '156'
-
-    Args:
-        profile: Path of the profile.
-        engine: Name of an engine, or a `dspy.LM`. By default the engine that is configured in DSPy, or else the one
-            that the profile was tuned for.
-        api_base: Address of the engine's server.
-
-    Raises:
-        UserError: The profile does not fit; nothing is loaded then.
-    """
-    content = Profile.read(profile)
-    if engine is None and dspy.settings.lm is not None:
-        return content.program()
-    lm = engine if isinstance(engine, dspy.LM) else connect(engine or content.engine, api_base, **content.decoding)
-    return content.program(lm)
 
 
 def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
@@ -269,7 +236,27 @@ def _prompt_of(predict: dspy.Predict) -> Prompt:
     return Prompt(instructions=predict.signature.instructions, demos=demos)
 
 
+def _refuse_version(content: Any) -> None:
+    version = content.get("version", VERSION) if isinstance(content, Mapping) else VERSION
+    if version != VERSION:
+        raise UserError(
+            f"version is {version!r:.60}, but this coda_dspy reads version {VERSION}; "
+            "tune again, or install the version that wrote it"
+        )
+
+
+def _refuse_misfit(group: str, known: Collection[str], found: Collection[str], what: str) -> None:
+    for name in sorted(set(known) ^ set(found)):
+        problem = "is missing" if name in known else f"names {what} that does not exist"
+        raise UserError(f"{named((group, name))} {problem}; tune again")
+
+
 def _apply(prompt: Prompt, predict: dspy.Predict, name: str) -> None:
+    size = len(prompt.instructions) + sum(len(text) for demo in prompt.demos for text in demo.values())
+    if size > MOST_IN_A_PROMPT:
+        raise UserError(f"{name} has {size:,} characters; at most {MOST_IN_A_PROMPT:,} are read")
+    if not prompt.instructions.strip():  # DSPy would write some of its own
+        raise UserError(f"{name}.instructions is empty; tune again")
     fields = {*predict.signature.input_fields, *predict.signature.output_fields}
     for number, demo in enumerate(prompt.demos):
         unknown = sorted(set(demo) - fields)
@@ -280,11 +267,12 @@ def _apply(prompt: Prompt, predict: dspy.Predict, name: str) -> None:
 
 
 def _named_fields(error: ValidationError) -> str:
-    problems = [f"{'.'.join(map(str, p['loc'])) or 'the file'}: {p['msg']}" for p in error.errors()[:3]]
+    problems = [f"{named(tuple(map(str, p['loc'])))}: {p['msg']}" for p in error.errors()[:3]]
     return "; ".join(problems)
 
 
-def _versions() -> dict[str, str]:
+def installed_versions() -> dict[str, str]:
+    """The packages that a profile depends on, as they are here."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

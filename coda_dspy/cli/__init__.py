@@ -16,6 +16,7 @@ _COMMANDS = {
     "report": "Write the report of a measurement: one HTML file to look at.",
     "probe": "Measure in a few minutes what an engine can do, and how fast.",
     "tune": "Compile prompts and search the budget for an engine.",
+    "profile": "Show, compare and check profiles.",
     "engines": "List the local engines, and fetch their weights.",
     "doctor": "Say what this machine has: sandbox, engines, versions.",
 }

@@ -10,6 +10,7 @@ import click
 from coda_dspy.errors import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
+NO_PROFILE = "none"
 
 
 def engine_options(command: F) -> F:
@@ -50,7 +51,11 @@ def program_options(command: F) -> F:
     """Which program: engine, profile, algorithm, budget, and where model-written code runs."""
     for option in reversed(
         (
-            click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile; it names its engine."),
+            click.option(
+                "--profile",
+                metavar="FILE|NAME",
+                help="A tuned profile, which names its engine: a file, or an engine whose profile ships.",
+            ),
             click.option("--algorithm", help="adaptive (default), coda, direct, code or self-consistency."),
             click.option(
                 "--adapter", type=click.Choice(["plain", "sections"]), help="How prompts are written. Default: plain."
@@ -116,19 +121,20 @@ def slug(engine: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-") or "engine"
 
 
-def program_of(options: dict[str, Any]) -> Any:
-    """The program that the options describe, with its engine."""
+def program_of(options: dict[str, Any], kind: str | None = None) -> Any:
+    """The program that the options describe, with its engine.
+
+    With a `kind` of question, the profile that ships for the engine is taken where none was asked for.
+    """
     from coda_dspy.budget import Budget, parse_fields
     from coda_dspy.conductor import AdaptiveCoda
-    from coda_dspy.profile import Profile, with_algorithm
+    from coda_dspy.profile import with_algorithm
 
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     changes = parse_fields(options["budget"])
     algorithm = options["algorithm"]
-    if options["profile"] is not None:
-        if options["preset"] is not None:
-            raise UserError("a profile brings its own budget; change it with --budget FIELD=VALUE instead of --preset")
-        profile = Profile.read(options["profile"])
+    profile = _profile_of(options, kind)
+    if profile is not None:
         program = profile.adaptive(choice.connect(profile.engine, profile.decoding))
         algorithm = algorithm or profile.algorithm
     else:
@@ -139,6 +145,34 @@ def program_of(options: dict[str, Any]) -> Any:
     chosen = with_algorithm(program, algorithm or "adaptive")
     chosen.budget.load_state(chosen.budget.replace(**changes).dump_state())
     return chosen
+
+
+def _profile_of(options: dict[str, Any], kind: str | None) -> Any:
+    from coda_dspy.profiles import find
+
+    if options["profile"] == NO_PROFILE:
+        return None
+    if options["profile"] is None:
+        return _shipped(options["engine"], kind) if kind and options["preset"] is None else None
+    if options["preset"] is not None:
+        raise UserError("a profile brings its own budget; change it with --budget FIELD=VALUE instead of --preset")
+    return find(options["profile"])
+
+
+def _shipped(engine: str | None, kind: str) -> Any:
+    """The profile that ships for the engine, said aloud: nobody asked for it."""
+    from coda_dspy.cli.display import err_console
+    from coda_dspy.profiles import shipped
+
+    profile = shipped(engine, kind) if engine is not None else None
+    if profile is not None:
+        err_console.print(
+            f"with the profile that ships for {engine} ({kind}); --profile {NO_PROFILE} leaves it out",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    return profile
 
 
 def select_sandbox(kind: str) -> None:

@@ -26,7 +26,7 @@ from coda_dspy.errors import UserError
     help="majority, first, oracle, judge, pairwise, weighted; repeatable. Default: majority, first and oracle.",
 )
 @engine_options
-@click.option("--profile", type=click.Path(dir_okay=False), help="A tuned profile: its judges, and what votes weigh.")
+@click.option("--profile", metavar="FILE|NAME", help="A tuned profile: its judges, and what votes weigh.")
 @budget_option
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
 def select(pool: Path, selectors: tuple[str, ...], workers: int, **options: Any) -> None:
@@ -56,12 +56,12 @@ def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, 
 
     from coda_dspy.budget import Budget, parse_fields
     from coda_dspy.evaluation.selecting import JUDGES
-    from coda_dspy.profile import Profile
+    from coda_dspy.profiles import find
     from coda_dspy.verifier import Verifier
 
     changes = parse_fields(options["budget"])
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
-    profile = Profile.read(options["profile"]) if options["profile"] else None
+    profile = find(options["profile"]) if options["profile"] else None
     verifier, budget, learned = Verifier(), Budget(), None
     if profile is not None:
         program = profile.adaptive()

@@ -38,6 +38,9 @@ def solve(question: str | None, **options: Any) -> None:
     A code task may be a file; its tests are a list of {input, output, testtype}.
 
     With --input, each answer is saved as it comes, and the same command goes on where it stopped.
+
+    Without --profile and --preset, the profile that ships for the engine and the kind of question is used, if there is
+    one; --profile none leaves it out.
     """
     quiet_libraries()
     select_sandbox(options["sandbox"])
@@ -76,7 +79,7 @@ def _solve_one(question: str, options: dict[str, Any]) -> None:
     text = _file_or_text(question) if kind == "code" else question
     task = Task.of(text, kind, options["choices"] or None, tests, options["entry_point"])
     stages = _stages(options["show"])
-    program = program_of(options)
+    program = program_of(options, kind)
     started = time.monotonic()
     prediction = program(**task.arguments())
     seconds = time.monotonic() - started
@@ -194,7 +197,8 @@ def _solve_file(options: dict[str, Any]) -> None:
     if Path(options["output"]).resolve() == Path(options["source"]).resolve():
         raise UserError("--output is the same file as --input; give another one")
     questions = _read(options["source"])
-    program = program_of(options)
+    kinds = {question.kind for question in questions}
+    program = program_of(options, kinds.pop() if len(kinds) == 1 else None)
     session = new_session()
     seen: list[Any] = []
 

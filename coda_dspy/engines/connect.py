@@ -18,7 +18,12 @@ LOCAL = "local/"
 _LM_SETTINGS = ("temperature", "max_tokens", "top_p", "stop", "seed", "cache", "num_retries")
 # These would carry a key or an address into the profile, or take the call out of the conductor's hands.
 _SECRET = re.compile(r"key|token$|secret|password|header|auth|api_|base_url")
-_NOT_OURS = ("n", "stream", "model", "messages", "rollout_id")
+# These would have somebody else answer, or be told (what DSPy's own client does not take goes to LiteLLM's).
+_ELSEWHERE = re.compile(r"url|endpoint|credential|_provider|fallback|callback|mock|client|proxy|logger|hook|litellm")
+_OF_CONNECT = ("engine", "max_concurrency", "timeout", "progress")
+_NOT_OURS = ("n", "stream", "model", "model_list", "messages", "rollout_id", *_OF_CONNECT)
+_NUMBERS = {"temperature": (0, 2), "top_p": (0, 1)}
+_COUNTS = {"max_tokens": (1, 1_000_000), "num_retries": (0, 100)}
 
 
 def connect(
@@ -79,17 +84,26 @@ def is_secret(name: str) -> bool:
 
 
 def check_decoding(decoding: dict[str, Any]) -> None:
-    """Refuse settings that are none of decoding: keys, headers, addresses.
+    """Refuse settings that are none of decoding: keys, headers, addresses; and values that nothing can mean.
 
     Raises:
-        UserError: The first such name.
+        UserError: There is one.
     """
     for name in decoding:
-        if is_secret(name) or name in _NOT_OURS:
+        if is_secret(name) or _ELSEWHERE.search(name.lower()) or name in _NOT_OURS:
             raise UserError(
                 f"{name} is no decoding setting; keys come from the environment, the address from api_base, "
                 "and settings such as top_p or top_k go here"
             )
+    for name in decoding.keys() & {*_NUMBERS, *_COUNTS}:
+        _check_number(name, decoding[name])
+
+
+def _check_number(name: str, value: Any) -> None:
+    least, most = (_NUMBERS | _COUNTS)[name]
+    kind, what = (int, "whole number") if name in _COUNTS else (int | float, "number")
+    if isinstance(value, bool) or not isinstance(value, kind) or not least <= value <= most:
+        raise UserError(f"decoding setting {name} is {value!r}; it has to be a {what} from {least} to {most}")
 
 
 def engine_name(lm: dspy.LM) -> str:

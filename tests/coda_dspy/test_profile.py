@@ -61,7 +61,7 @@ def edited(path: Path, change: object) -> Path:
         (lambda c: c["prompts"]["coda.planner.plan"].pop("instructions"), r"prompts.coda.planner.plan.instructions: "),
         (lambda c: c["prompts"]["coda.planner.plan"].update(demos=[{"zzz": "1"}]), r"demos.0 has no field 'zzz'"),
         (lambda c: c["budget"].update(best_of_n=0), "best_of_n is 0"),
-        (lambda c: c["budget"].update(speed=1), "budget has no field 'speed'"),
+        (lambda c: c["budget"].update(speed=1), "budget.speed names a field that does not exist"),
         (lambda c: c.update(adapter="json"), "adapter 'json' does not exist"),
         (lambda c: c.update(algorithm="magic"), "algorithm: "),
         (lambda c: c.update(api_key="x"), "api_key: "),
