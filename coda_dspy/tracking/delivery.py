@@ -65,7 +65,6 @@ class Delivery:
         found = self.client.search_runs([within], f"tags.`{RUN_TAG}` = '{key}'", max_results=1)
         if found:
             self._runs[key] = found[0].info.run_id, within
-            self.client.update_run(found[0].info.run_id, status="RUNNING")
             return
         tags = {RUN_TAG: key} | ({"mlflow.parentRunId": self._runs[parent][0]} if parent is not None else {})
         made = self.client.create_run(within, start_time=time, tags=tags, run_name=name)
@@ -76,6 +75,9 @@ class Delivery:
             found = self.client.get_experiment_by_name(name)
             self._experiments[name] = found.experiment_id if found else self.client.create_experiment(name)
         return self._experiments[name]
+
+    def _reopen(self, key: str) -> None:
+        self.client.update_run(self._runs[key][0], status="RUNNING")
 
     def _params(self, key: str, values: Mapping[str, str]) -> None:
         from mlflow.entities import Param

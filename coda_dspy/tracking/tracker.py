@@ -34,9 +34,13 @@ class Run:
         self, worker: Worker, experiment: str, name: str, parent: "Run | None" = None, memory: Path | None = None
     ) -> None:
         self._worker, self._experiment = worker, experiment
-        self.key = _remembered(memory, {"store": worker.store, "experiment": experiment})
+        place = {"store": worker.store, "experiment": experiment}
+        known = _recalled(memory, place)
+        self.key = known or _new_key(memory, place)
         above = parent.key if parent is not None else None
         self._do("start", experiment=experiment, name=redact(name), parent=above, time=_now())
+        if known is not None:
+            self._do("reopen")
 
     def params(self, params: Mapping[str, Any]) -> None:
         """What the run was given; once set, a parameter keeps its value."""
@@ -126,20 +130,27 @@ def redacted(value: Any) -> Any:
     return redact(str(value))
 
 
-def _remembered(memory: Path | None, place: Mapping[str, str]) -> str:
-    """The key of the run that `memory` names, if it is at this place; else a new one, which it names from now on."""
+def _recalled(memory: Path | None, place: Mapping[str, str]) -> str | None:
+    """The key of the run that `memory` names, if it is at this place."""
+    if memory is None or not memory.exists():
+        return None
     try:
-        if memory is not None and memory.exists():
-            known = json.loads(memory.read_text(encoding="utf-8"))
-            if {name: known.get(name) for name in place} == place:
-                return str(known["key"])
-        key = uuid4().hex
-        if memory is not None:
+        known = json.loads(memory.read_text(encoding="utf-8"))
+        return str(known["key"]) if {name: known[name] for name in place} == place else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("%s is damaged (%s); MLflow gets a new run", memory, error)
+        return None
+
+
+def _new_key(memory: Path | None, place: Mapping[str, str]) -> str:
+    """A new key, which `memory` names from now on."""
+    key = uuid4().hex
+    if memory is not None:
+        try:
             memory.parent.mkdir(parents=True, exist_ok=True)
             memory.write_text(json.dumps({"key": key, **place}) + "\n", encoding="utf-8")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        logger.warning("%s does not remember the MLflow run (%s); it goes on as a new one", memory, error)
-        return uuid4().hex
+        except OSError as error:
+            logger.warning("%s cannot be written (%s); the run cannot be gone on with in MLflow", memory, error)
     return key
 
 

@@ -60,4 +60,4 @@ def test_a_store_that_is_not_there_costs_a_warning_and_not_the_run(caplog: pytes
     tracker.metrics({"a": 1.0})
     child.end()
     tracker.close()
-    assert caplog.text.count("going on without it") == 1
+    assert caplog.text.count("the run goes on") == 1
