@@ -1,9 +1,13 @@
 """A profile as an MLflow model: code and one JSON file, no pickle and no key."""
 
 import shutil
+import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+# MLflow would ask the engine in order to try an example.
+warnings.filterwarnings("ignore", ".*An input example was not provided")
 
 
 def save(profile: Path, folder: Path) -> None:
