@@ -106,7 +106,7 @@ class Profile(BaseModel):
             adapter=program.adapter or "plain",
             budget=program.budget.dump_state(),
             prompts={name: _prompt_of(predict) for name, predict in program.named_predictors()},
-            versions=_versions(),
+            versions=versions(),
             **fields,
         )
 
@@ -277,7 +277,8 @@ def _named_fields(error: ValidationError) -> str:
     return "; ".join(problems)
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """The versions of what decides how a program behaves."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

@@ -119,7 +119,7 @@ def _track(tracker: Any, spec: Any, rows: Any, folder: Path) -> None:
     if not rows[0].results:
         return
     for row in rows:
-        child = tracker.child(row.name, folder / f"mlflow-{row.name.replace(' ', '-')}.json")
+        child = tracker.child(row.name)
         child.metrics(summarize(row.results).metrics())
         child.table(columns_of(row.results), "questions.json")
         child.end()

@@ -37,7 +37,10 @@ class ServedProfile(PythonModel):
         return pd.DataFrame(fan_out(self._answer, model_input.to_dict("records")))
 
     def _answer(self, row: dict[str, Any]) -> dict[str, Any]:
-        given = {name: row[name] for name in ("question", "kind", "choices") if row.get(name) is not None}
+        given = {name: row[name] for name in ("question", "kind") if isinstance(row.get(name), str)}
+        choices = row.get("choices")  # where rows differ, what one lacks is a NaN
+        if choices is not None and not isinstance(choices, float) and len(choices):
+            given["choices"] = list(choices)
         prediction = self.program(**given)
         known = {name: prediction[name] for name in ("answer", "solution", "path")}
         return {**known, "tokens": prediction.ledger.tokens()}

@@ -1,6 +1,7 @@
 """The face of the tracking: a run and its children, whose methods return at once."""
 
 import base64
+import hashlib
 import json
 import logging
 import time
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 from coda_dspy.engines.secrets import redact, remember_password_of
 
+from .origin import origin
 from .worker import Worker
 
 logger = logging.getLogger(__name__)
@@ -26,21 +28,14 @@ class Run:
         worker: What carries the operations out.
         experiment: Name of the experiment.
         name: Name of the run.
+        key: Names the run in the tag.
         parent: The run that it is a part of.
-        memory: File that remembers the run, so that another process goes on with it.
     """
 
-    def __init__(
-        self, worker: Worker, experiment: str, name: str, parent: "Run | None" = None, memory: Path | None = None
-    ) -> None:
-        self._worker, self._experiment = worker, experiment
-        place = {"store": worker.store, "experiment": experiment}
-        known = _recalled(memory, place)
-        self.key = known or _new_key(memory, place)
+    def __init__(self, worker: Worker, experiment: str, name: str, key: str, parent: "Run | None" = None) -> None:
+        self._worker, self._experiment, self.key = worker, experiment, key
         above = parent.key if parent is not None else None
         self._do("start", experiment=experiment, name=redact(name), parent=above, time=_now())
-        if known is not None:
-            self._do("reopen")
 
     def params(self, params: Mapping[str, Any]) -> None:
         """What the run was given; once set, a parameter keeps its value."""
@@ -80,9 +75,10 @@ class Run:
         """Store one question's trace, as `traces.py` records it."""
         self._do("trace", trace=redacted(dict(trace)))
 
-    def child(self, name: str, memory: Path | None = None) -> "Run":
-        """A nested run: a trial. `memory` is a file that remembers it, as for the run itself."""
-        return Run(self._worker, self._experiment, name, parent=self, memory=memory)
+    def child(self, name: str) -> "Run":
+        """A nested run: a trial. The same name is the same run, also when its parent is gone on with."""
+        key = hashlib.blake2b(f"{self.key} {name}".encode(), digest_size=16).hexdigest()
+        return Run(self._worker, self._experiment, name, key, parent=self)
 
     def end(self, status: str = "FINISHED") -> None:
         self._do("end", status=status, time=_now())
@@ -111,7 +107,13 @@ class Tracker(Run):
 
     def __init__(self, uri: str, experiment: str, name: str, memory: Path | None = None, spool: Path = SPOOL) -> None:
         remember_password_of(uri)
-        super().__init__(Worker(uri, spool.absolute()), experiment, name, memory=memory)
+        worker = Worker(uri, spool.absolute())
+        place = {"store": worker.store, "experiment": experiment}
+        known = _recalled(memory, place)
+        super().__init__(worker, experiment, name, known or _new_key(memory, place))
+        if known is not None:
+            self._do("reopen")
+        self.tags(origin())
 
     def close(self, status: str = "FINISHED") -> None:
         """End the run (`FINISHED`, `FAILED` or `KILLED`) and wait until everything is stored."""

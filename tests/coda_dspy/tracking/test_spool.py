@@ -13,7 +13,7 @@ from coda_dspy.tracking.delivery import Delivery
 from coda_dspy.tracking.spool import Spool, pending
 
 DEAD = "http://127.0.0.1:9"  # nothing listens there
-OPERATIONS = 10  # of `track_something`
+OPERATIONS = 11  # of `track_something`
 
 
 def track_something(uri: str, tmp_path: Path, experiment: str = "e") -> None:

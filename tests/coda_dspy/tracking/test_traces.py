@@ -87,9 +87,7 @@ def test_each_question_has_one_trace_with_tokens_on_every_call(tmp_path: Path, m
     assert SECRET.encode() not in (tmp_path / "mlflow.db").read_bytes()
 
 
-def test_tokens_of_calls_that_the_cache_answered_say_what_they_would_have_cost(
-    tmp_path: Path, mlflow_uri: str
-) -> None:
+def test_tokens_of_calls_that_the_cache_answered_say_what_they_would_have_cost(tmp_path: Path, mlflow_uri: str) -> None:
     _, lm = engine(answer)
     tracker = Tracker(mlflow_uri, "e", "run", spool=tmp_path / "spool")
     with dspy.context(lm=lm):
