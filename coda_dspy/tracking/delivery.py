@@ -32,6 +32,7 @@ class Delivery:
         # A store that is not there should cost seconds, not the minutes of MLflow's default retries.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
         logging.getLogger("alembic").setLevel(logging.ERROR)
         from mlflow import MlflowClient
 
