@@ -13,6 +13,15 @@ RUN_TAG = "coda.run"  # the key by which a run is found again
 _TABLES_TAG = "mlflow.loggedArtifacts"  # where MLflow's UI looks for tables
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 
+_SETTINGS = {
+    # A store that is not there should cost seconds, not the minutes of MLflow's default retries.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    # A command's output is its own.
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+
 
 class Refused(Exception):
     """The store is well, but it will never take this operation."""
@@ -29,11 +38,10 @@ class Delivery:
     """
 
     def __init__(self, uri: str) -> None:
-        # A store that is not there should cost seconds, not the minutes of MLflow's default retries.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
         logging.getLogger("alembic").setLevel(logging.ERROR)
+        logging.getLogger("mlflow.store.model_registry").setLevel(logging.WARNING)
         from mlflow import MlflowClient
 
         self.uri = uri

@@ -62,11 +62,11 @@ class Worker:
             self._fail(error)
 
     def _deliver_earlier(self, delivery: Delivery) -> None:
-        for folder in pending(self._spools, self.store):
-            try:
+        try:
+            for folder in pending(self._spools, self.store):
                 deliver(folder, delivery)
-            except UserError as error:
-                logger.warning("%s", error)
+        except UserError as error:
+            logger.warning("%s", error)
 
     def _carry_out(self, operation: dict[str, Any]) -> None:
         if operation["do"] == "start":

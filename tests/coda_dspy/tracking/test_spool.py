@@ -153,6 +153,17 @@ def test_the_next_run_delivers_what_an_earlier_one_left(tmp_path: Path, mlflow_u
     assert (run.data.metrics, run.info.status) == ({"kept": 1.0}, "FINISHED")
 
 
+def test_a_damaged_spool_is_told_and_does_not_stop_the_next_run(
+    tmp_path: Path, mlflow_uri: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged = tmp_path / "spool" / "20260101T000000-1-abcd" / "operations.jsonl"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("not JSON\n{}\n")
+    track_something(mlflow_uri, tmp_path)
+    assert "line 1 is damaged" in caplog.text
+    assert stored(mlflow_uri)["trial"]["status"] == "FINISHED" and damaged.exists()
+
+
 def test_a_store_that_is_still_dead_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
     track_something(DEAD, tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "spool").rglob("*") if path.is_file()}
