@@ -102,7 +102,7 @@ def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, o
                 session=session,
             )
         status = "KILLED" if stop.reached else "FINISHED"
-        _track(tracker, spec, rows, folder, session)
+        _track(tracker, spec, rows, folder)
         return rows
     except KeyboardInterrupt:
         status = "KILLED"
@@ -111,7 +111,7 @@ def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, o
         tracker.close(status)
 
 
-def _track(tracker: Any, spec: Any, rows: Any, folder: Path, session: str) -> None:
+def _track(tracker: Any, spec: Any, rows: Any, folder: Path) -> None:
     """The figures of each variant as a child run, and the written table as artifacts."""
     from coda_dspy.evaluation import columns_of, summarize
     from coda_dspy.experiments.rendering import write
@@ -119,9 +119,9 @@ def _track(tracker: Any, spec: Any, rows: Any, folder: Path, session: str) -> No
     if not rows[0].results:
         return
     for row in rows:
-        child = tracker.child(row.name, folder / f"mlflow-{row.name.replace(' ', '-')}.json")
+        child = tracker.child(row.name)
         child.metrics(summarize(row.results).metrics())
-        child.table(columns_of([result for result in row.results if result.session == session]), "questions.json")
+        child.table(columns_of(row.results), "questions.json")
         child.end()
     for path in write(spec, rows, folder, command()):
         tracker.artifact(path)

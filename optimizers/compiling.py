@@ -71,9 +71,9 @@ class Compiling:
             why = "found nothing better" if any(r.correct for r in trained) else "had no right answer to learn from"
             bench.notes.append(f"{name}: {self._plan.optimizer} {why}; the prompts stay as written")
             return None
-        return compiled.program if self._helps(name, compiled, before) else None
+        return compiled.program if self._helps(name, as_written, compiled, before) else None
 
-    def _helps(self, name: str, compiled: Compiled, before: Sequence[Result]) -> bool:
+    def _helps(self, name: str, as_written: Conductor, compiled: Compiled, before: Sequence[Result]) -> bool:
         """Whether compiled prompts are better on the validation questions."""
         bench = self._bench
         after = bench.evaluate(f"{name}, compiled prompts", compiled.program, self._validation)
@@ -84,6 +84,7 @@ class Compiling:
         kept = gain.value > 0
         self.records[name] |= {"kept": kept, "gain": gain._asdict()}
         bench.log.compiling(name, compiled.record, before, after)
+        bench.log.prompts(name, as_written, compiled.program)
         if not kept:
             optimizer = self._plan.optimizer
             bench.notes.append(f"{name}: {optimizer} does not help on the validation questions ({gain}); left out")

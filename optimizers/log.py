@@ -1,15 +1,23 @@
 """What a tune leaves in MLflow: a parent run, a child run for each compiling and each trial."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from coda_dspy.evaluation import Result, columns_of, summarize
 from coda_dspy.evaluation.statistics import accuracy
 from coda_dspy.tracking import Tracker
+from coda_dspy.tracking.traces import Traces
 
-from .budgets import point_name
+from .budgets import Trial, point_name
+from .front import front_html, front_png
+from .importances import importances_of
 from .paths import PathComparison
+from .prompt_texts import diff_page, text_of
+from .prompts import Prompt, prompts_of
 from .report import TuneReport
 
 
@@ -45,6 +53,12 @@ class TuneLog:
         child.metrics({"accuracy_as_written": accuracy(before).value, **summarize(after).metrics()})
         child.end()
 
+    def prompts(self, algorithm: str, before: dspy.Module, after: dspy.Module) -> None:
+        """A page that shows what compiling made of an algorithm's prompts."""
+        if self._tracker is not None:
+            page = diff_page(f"prompts {algorithm}", prompts_of(before), prompts_of(after))
+            self._tracker.content(page, f"prompts/{algorithm}.html")
+
     def paths(self, compared: PathComparison) -> None:
         """A child run: each question answered once directly and once by program."""
         if self._tracker is None:
@@ -57,18 +71,35 @@ class TuneLog:
         child.metrics({"agree.questions": found["agree"]["n"]})
         child.end()
 
-    def trial(self, point: dict[str, int], results: Sequence[Result]) -> None:
-        """A child run: one budget on the validation questions."""
+    def rung(self, point: Mapping[str, Any], answered: int, accuracy: float, cost: float) -> None:
+        """What a trial has come to after so many questions: one step of its curves."""
+        if self._tracker is not None:
+            child = self._tracker.child(f"budget {point_name(point)}")
+            child.metrics({"rung.accuracy": accuracy, "rung.cost": cost}, step=answered)
+
+    def trial(self, point: Mapping[str, Any], results: Sequence[Result], status: str = "FINISHED") -> None:
+        """A child run: one budget on the validation questions; `KILLED` for one that a race has ended early."""
         if self._tracker is None:
             return
         child = self._tracker.child(f"budget {point_name(point)}")
         child.params(point)
-        child.metrics(summarize(results).metrics())
+        child.metrics(summarize(results).metrics(), step=len(results))
         child.table(columns_of(results), "questions.json")
-        child.end()
+        child.end(status)
+
+    def front(self, trials: Sequence[Trial], chosen: Trial) -> None:
+        """The accuracy–tokens front, as PNG and as a page to explore."""
+        if self._tracker is not None:
+            self._tracker.content(front_png(trials, chosen), "front/front.png")
+            self._tracker.content(front_html(trials, chosen), "front/front.html")
+
+    def importances(self, study: Any) -> None:
+        """How much each searched parameter matters for the accuracy, from 0 to 1; nothing where trials are too few."""
+        if self._tracker is not None:
+            self._tracker.metrics({f"importance.{name}": share for name, share in importances_of(study).items()})
 
     def report(self, report: TuneReport, profile: Path) -> None:
-        """The figures on the held-out questions, the tables behind them, and the profile."""
+        """The figures on the held-out questions, the tables behind them, the prompts, and the profile as a model."""
         if self._tracker is None:
             return
         for row in report.rows:
@@ -79,3 +110,11 @@ class TuneLog:
             self._tracker.table(columns_of(row.results), f"test-{name}.json")
         self._tracker.metrics({"test.gain": report.difference.value})
         self._tracker.artifact(profile)
+        engine = re.sub(r"[^\w.-]+", "-", report.profile.engine.rpartition("/")[2])
+        for name, prompt in report.profile.prompts.items():
+            self._tracker.prompt(f"{engine}.{name}", text_of(Prompt(prompt.instructions, list(prompt.demos))))
+        self._tracker.model(profile)
+
+    def traces(self, share: float) -> Traces | None:
+        """What traces a share of the questions into the tune's run, for `evaluate`."""
+        return Traces(self._tracker, share) if self._tracker is not None and share else None

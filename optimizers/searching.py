@@ -77,12 +77,16 @@ class Searching:
             plan.max_trials,
             prices=plan.prices,
             keep_going=measuring.keep_going,
+            on_rung=measuring.rung,
             on_trial=measuring.ended,
         )
+        chosen = pick(trials, plan.prefer)
+        bench.log.front(trials, chosen)
+        bench.log.importances(search.optuna_study)
         planned = search.most(plan.max_trials)
         if len(trials) < planned:
             bench.notes.append(f"{planned - len(trials)} of {planned} budgets were left unmeasured for lack of time")
-        return Found(program, trials, pick(trials, plan.prefer), measuring.records(trials))
+        return Found(program, trials, chosen, measuring.records(trials))
 
     def _study(self, number: int) -> Study:
         return Study(self._bench.folder.path / f"study-{number}.log", seed=self._bench.plan.seed)
@@ -152,12 +156,16 @@ class Measuring:
         self._results.setdefault(name, []).extend(results)
         return results
 
+    def rung(self, trial: Trial) -> None:
+        """A trial has come this far."""
+        self._bench.log.rung(trial.point, len(trial.right), trial.accuracy.value, trial.cost)
+
     def ended(self, trial: Trial) -> None:
         """A trial has ended, here or in another process."""
         self._seen.append(trial)
         results = self._results.pop(point_name(trial.point), None)
         if results is not None:
-            self._bench.log.trial(trial.point, results)
+            self._bench.log.trial(trial.point, results, "FINISHED" if trial.whole else "KILLED")
         best = pick(self._seen, self._bench.plan.prefer)
         self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.0f} each")
 

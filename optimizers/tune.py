@@ -51,6 +51,7 @@ def tune(
     decoding: Mapping[str, Any] | None = None,
     teacher: dspy.LM | None = None,
     probe: Mapping[str, Any] | None = None,
+    trace_sample: float = 0.0,
 ) -> TuneReport:
     """Tune a program for one engine.
 
@@ -71,6 +72,7 @@ def tune(
         decoding: What `connect` was given beside the engine's name; goes into the profile.
         teacher: The model that proposes instructions, for optimizers that reflect; by default the engine itself.
         probe: What `coda probe` measured of the engine: it narrows the search, and goes into the profile.
+        trace_sample: Share of the questions that are traced in MLflow, 0 to 1.
 
     Raises:
         UserError: Too few questions; too few for the prompt optimizer; another plan was begun in the folder, or is
@@ -81,7 +83,9 @@ def tune(
     with locked(folder), own_cache(folder / "cache"), dspy.context(lm=lm):
         kept = TuneFolder(folder)
         begun = (time.monotonic() if started is None else started) - kept.spent()
-        bench = Workbench(lm, plan, kept, workers, TuneLog(tracker), watcher or Silent(), adapter, begun)
+        log = TuneLog(tracker)
+        traces = log.traces(trace_sample)
+        bench = Workbench(lm, plan, kept, workers, log, watcher or Silent(), adapter, begun, traces)
         return _Tune(bench, questions, data, teacher).report(decoding=dict(decoding or {}), probe=probe)
 
 

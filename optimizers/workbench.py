@@ -15,6 +15,7 @@ from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable, Pool, Result, evaluate, new_session
 from coda_dspy.profile import with_algorithm
 from coda_dspy.program import Conductor
+from coda_dspy.tracking.traces import Traces
 
 from .folder import TuneFolder
 from .log import TuneLog
@@ -59,6 +60,7 @@ class Workbench:
         watcher: Shows progress.
         adapter: `plain` or `sections`.
         begun: `time.monotonic()` when the tune began, earlier processes' time included.
+        traces: Traces the questions that it chooses.
     """
 
     def __init__(
@@ -71,9 +73,11 @@ class Workbench:
         watcher: Watcher,
         adapter: str,
         begun: float,
+        traces: Traces | None = None,
     ) -> None:
         self.lm, self.plan, self.folder, self.workers = lm, plan, folder, workers
         self.log, self.watcher, self.adapter, self.begun = log, watcher, adapter, begun
+        self.traces = traces
         self.session = new_session()
         self.notes: list[str] = []  # what a reader of the report has to know
         self.generated = 0  # tokens of this process, and the seconds in which it generated them
@@ -132,6 +136,7 @@ class Workbench:
                 questions,
                 store=self.folder.store(f"{phase} {key_of(program)}"),
                 pool=pool,
+                traces=self.traces,
                 workers=self.workers,
                 session=self.session,
                 on_result=self.on_result,

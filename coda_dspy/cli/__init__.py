@@ -15,6 +15,7 @@ _COMMANDS = {
     "select": "Compare ways to choose among the candidates of an evaluation.",
     "report": "Write the report of a measurement: one HTML file to look at.",
     "probe": "Measure in a few minutes what an engine can do, and how fast.",
+    "track": "Deliver what an MLflow store did not take.",
     "tune": "Compile prompts and search the budget for an engine.",
     "profile": "Show, compare and check profiles.",
     "engines": "List the local engines, and fetch their weights.",

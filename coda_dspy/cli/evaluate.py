@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, stage_table, table
-from coda_dspy.cli.options import program_of, program_options, select_sandbox, slug
+from coda_dspy.cli.options import program_of, program_options, select_sandbox, slug, tracking_options
 from coda_dspy.errors import UserError
 
 STOPPED = 3  # exit code of a run that a limit has ended
@@ -25,7 +25,7 @@ STOPPED = 3  # exit code of a run that a limit has ended
 @click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
 @click.option("--max-tokens-total", type=click.IntRange(1), help="Start no question once so many tokens are billed.")
 @click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Start no question after so many minutes.")
-@click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the run is tracked.")
+@tracking_options
 @click.option(
     "--compare",
     nargs=2,
@@ -89,7 +89,7 @@ def _evaluated(options: dict[str, Any], data: str, questions: list[Any], stop: A
     _refuse_copies(options, program.budget)
     folder = options["output"] or _folder(options, lm)
     each, session = len(questions) * options["samples"], new_session()
-    track = _Track(options["mlflow_uri"], f"evaluate {lm.model}", folder, session)
+    track = _Track(options["mlflow_uri"], f"evaluate {lm.model}", folder, options["trace_sample"])
     described = _described(options, data, program)
     try:
         with RunDisplay(each, options["deadline"]) as display:
@@ -131,19 +131,22 @@ def _refuse_copies(options: dict[str, Any], budget: Any) -> None:
 class _Track:
     """The MLflow run of an evaluation: begun once the folder is ours, so that a refused command touches none."""
 
-    def __init__(self, uri: str, name: str, folder: Path, session: str) -> None:
-        self._uri, self._name, self._folder, self._session = uri, name, folder, session
+    def __init__(self, uri: str, name: str, folder: Path, trace_sample: float) -> None:
+        self._uri, self._name, self._folder, self._trace_sample = uri, name, folder, trace_sample
         self._tracker: Any = None
 
-    def begin(self, described: dict[str, Any]) -> None:
+    def begin(self, described: dict[str, Any]) -> Any:
+        """Begin the run; what traces its questions, if any are to be traced."""
         from coda_dspy.tracking import Tracker
+        from coda_dspy.tracking.traces import Traces
 
         self._tracker = Tracker(self._uri, "coda-evaluate", self._name, self._folder / "mlflow.json")
         flat = {f"{group}.{name}": value for group in ("budget", "data") for name, value in described[group].items()}
         self._tracker.params({**flat, **{name: described[name] for name in ("algorithm", "adapter", "profile")}})
+        return Traces(self._tracker, self._trace_sample) if self._trace_sample else None
 
     def end(self, status: str) -> None:
-        """The figures of the whole run, and the table's rows that this process has added."""
+        """The figures of the whole run, and the table of its questions."""
         from coda_dspy.evaluation import columns_of, results_in, summarize
 
         if self._tracker is None:
@@ -151,9 +154,7 @@ class _Track:
         results = results_in(self._folder)
         if results:
             self._tracker.metrics(summarize(results).metrics())
-        new = [result for result in results if result.session == self._session]
-        if new:
-            self._tracker.table(columns_of(new), "questions.json")
+            self._tracker.table(columns_of(results), "questions.json")
         self._tracker.close(status)
 
 

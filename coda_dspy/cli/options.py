@@ -47,6 +47,27 @@ def budget_option(command: F) -> F:
     return option(command)
 
 
+def tracking_options(command: F) -> F:
+    """Where a run is tracked, and how much of it is traced."""
+    for option in reversed(
+        (
+            click.option(
+                "--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the run is tracked."
+            ),
+            click.option(
+                "--trace-sample",
+                type=click.FloatRange(0, 1),
+                default=0.0,
+                show_default=True,
+                metavar="SHARE",
+                help="Trace this share of the questions in MLflow, with every call: 0.05, or 1 for all.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 def program_options(command: F) -> F:
     """Which program: engine, profile, algorithm, budget, and where model-written code runs."""
     for option in reversed(

@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, table
-from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug
+from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug, tracking_options
 from coda_dspy.errors import UserError
 
 _OF_THE_PLAN = (
@@ -87,7 +87,7 @@ _OF_THE_PLAN = (
     help="Measure first what the engine can do. Without it a probe that is in the profile's file is used.",
 )
 @budget_option
-@click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the experiment is tracked.")
+@tracking_options
 def tune(**options: Any) -> None:
     """Compile the prompts and search the budget for --engine, and write a profile.
 
@@ -191,6 +191,7 @@ def _run(
                 decoding=choice.settings(),
                 teacher=teacher,
                 probe=probe,
+                trace_sample=options["trace_sample"],
             )
         status = "FINISHED"
         return report

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
@@ -15,6 +15,9 @@ from .lines import JsonLines
 from .pool import Pool
 from .result import Gradable, Result, settings_of
 from .running import evaluate, new_session
+
+if TYPE_CHECKING:
+    from coda_dspy.tracking.traces import Traces
 
 RESULTS = "results.jsonl"
 POOL = "pool.jsonl.gz"
@@ -68,7 +71,7 @@ def evaluate_in(
     on_result: Callable[[Result], None] = lambda result: None,
     cache: Path | None = None,
     session: str = "",
-    on_begin: Callable[[], None] = lambda: None,
+    on_begin: Callable[[], "Traces | None"] = lambda: None,
 ) -> list[Result]:
     """Evaluate a program and keep everything in a folder.
 
@@ -83,7 +86,7 @@ def evaluate_in(
         stop: When to start no further question.
         on_result: Called for every result as it comes, those of earlier processes first.
         session: Name of this process, for the results.
-        on_begin: Called once the folder is this run's.
+        on_begin: Called once the folder is this run's; gives what traces its questions, if anything does.
         cache: Another folder for DSPy's cache, for runs that share samples.
 
     Raises:
@@ -100,7 +103,7 @@ def evaluate_in(
 
     with locked(folder), own_cache(cache or folder / "cache"), dspy.context(lm=lm):
         RunFolder(folder).begin(what)
-        on_begin()
+        traces = on_begin()
         return evaluate(
             program,
             questions,
@@ -111,6 +114,7 @@ def evaluate_in(
             session=session,
             on_result=finished,
             keep_going=stop.keep_going,
+            traces=traces,
         )
 
 

@@ -10,9 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 
@@ -22,6 +23,9 @@ from coda_dspy.errors import EngineSilent, UserError
 from .lines import JsonLines
 from .pool import Pool, PoolRecord
 from .result import Gradable, Result, bill_of, fingerprint, grading_key, is_private, told
+
+if TYPE_CHECKING:
+    from coda_dspy.tracking.traces import Traces
 
 _MOST_SILENT = 5  # questions in a row that the engine may leave without any reply
 
@@ -62,6 +66,7 @@ def evaluate(
     session: str = "",
     on_result: Callable[[Result], None] | None = None,
     keep_going: Callable[[], bool] = lambda: True,
+    traces: "Traces | None" = None,
 ) -> list[Result]:
     """Answer and grade questions, side by side.
 
@@ -77,6 +82,7 @@ def evaluate(
         session: Name of this process, for the result lines.
         on_result: Called for every question as it ends, from the calling thread.
         keep_going: Asked before each question is started; once it says no, none is started any more.
+        traces: Traces the questions that it chooses.
 
     Returns:
         The results in the order of the questions, sample by sample; fewer only where `keep_going` said no.
@@ -112,9 +118,16 @@ def evaluate(
         for settled in silence.settled(answered):
             keep(settled)
 
+    def answer(item: Item) -> Answered:
+        with nullcontext() if traces is None else traces.question(item.question, item.sample) as trace:
+            answered = _answer(program, item, session, pool is not None)
+            if trace is not None:
+                trace.result = answered.result
+            return answered
+
     waiting: Sequence[Answered] | None = None
     while waiting is None or waiting:
-        _run_all(lambda item: _answer(program, item, session, pool is not None), queue, workers, finished, keep_going)
+        _run_all(answer, queue, workers, finished, keep_going)
         waiting = silence.rest()
         for settled in waiting:
             keep(settled)

@@ -45,6 +45,11 @@ class BudgetSearch:
         else:
             self._first = [point for point in (*_plain_ones(space, base), paper) if is_possible(point, base)]
 
+    @property
+    def optuna_study(self) -> Any:
+        """For plots and importances."""
+        return self._study.optuna_study
+
     def most(self, max_trials: int) -> int:
         """How many trials there will be at most."""
         return min(max_trials, len(self._first)) if self.enumerated else max_trials
