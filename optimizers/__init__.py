@@ -5,7 +5,7 @@ from .metrics import is_correct, to_example
 from .plan import TunePlan
 from .prompts import OPTIMIZERS, OptimizerFailed, Planned, PromptOptimizer, optimizer_named
 from .report import TuneReport
-from .tune import tune
+from .tune import tune, work
 from .workbench import Watcher
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "pick",
     "to_example",
     "tune",
+    "work",
 ]

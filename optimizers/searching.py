@@ -1,7 +1,6 @@
 """The budget rounds of a tune: search on the validation questions, and measure the finalists again."""
 
 from collections.abc import Sequence
-from math import inf
 from typing import NamedTuple
 
 import dspy
@@ -12,11 +11,12 @@ from coda_dspy.evaluation.statistics import mean_tokens
 
 from .budgets import BudgetSearch, Point, Trial, budget_at, canonical, finalists, measured, pick, point_name
 from .budgets.study import Study
+from .measuring import Measuring, at
 from .prompts.counting import most_calls_at
-from .workbench import CHOICE_ENDS, SEARCH_ENDS, Workbench, at_budget
+from .sharing import Meeting
+from .workbench import CHOICE_ENDS, SEARCH_ENDS, Workbench
 
 CHOICE = 104_729  # rollout base of the finalists: samples on which the search did not choose
-_LESSONS = {"early_exit": "learned", "verifier": "weighted", "first_path": "learned"}  # what uses what was learned
 TYPICAL_SHARE = 0.5  # of the calls of the dearest budget that a question takes: those that agree leave early
 
 
@@ -40,24 +40,17 @@ class Found(NamedTuple):
         return at(self.program, self.chosen.point)
 
 
-def at(program: AdaptiveCoda, point: Point) -> AdaptiveCoda:
-    """A copy at the budget of a point; without what was learned where that budget does not use it."""
-    copy = at_budget(program, **budget_at(program.budget, point).dump_state())
-    if not any(getattr(copy.budget, field) == value for field, value in _LESSONS.items()):
-        copy.learned.load_state({})
-    return copy
-
-
 class Searching:
     """Searches the budget of a program.
 
     Args:
         bench: What answers questions.
         validation: The questions to choose on.
+        meeting: Where workers on other machines are met, if there are any.
     """
 
-    def __init__(self, bench: Workbench, validation: Sequence[Gradable]) -> None:
-        self._bench, self._validation = bench, validation
+    def __init__(self, bench: Workbench, validation: Sequence[Gradable], meeting: Meeting | None = None) -> None:
+        self._bench, self._validation, self._meeting = bench, validation, meeting
 
     def round(self, number: int, program: AdaptiveCoda, asked: Sequence[Result]) -> Found:
         """Search at the present prompts.
@@ -70,6 +63,8 @@ class Searching:
         bench, plan = self._bench, self._bench.plan
         questions = self._validation[: self._fitting(program, asked)]
         search = BudgetSearch(plan.space, self._study(number), program.budget)
+        if self._meeting is not None:
+            self._meeting.open(number, program, len(questions))
         measuring = Measuring(bench, f"budget {number}", program, questions)
         trials = search.run(
             measuring.measure,
@@ -89,6 +84,8 @@ class Searching:
         return Found(program, trials, chosen, measuring.records(trials))
 
     def _study(self, number: int) -> Study:
+        if self._meeting is not None:
+            return self._meeting.round(number)
         return Study(self._bench.folder.path / f"study-{number}.log", seed=self._bench.plan.seed)
 
     def _fitting(self, program: AdaptiveCoda, asked: Sequence[Result]) -> int:
@@ -126,67 +123,6 @@ class Searching:
                     return found.chosen, []
                 fresh.append(measured(point, results, plan.prices))
         return pick(fresh, plan.prefer), fresh
-
-
-class Measuring:
-    """Measures the budgets that a search asks for, and tells of them.
-
-    Args:
-        bench: What answers questions.
-        phase: What the measurements are called.
-        program: With the prompts, at the base budget.
-        questions: In the order that all trials share.
-    """
-
-    def __init__(self, bench: Workbench, phase: str, program: AdaptiveCoda, questions: Sequence[Gradable]) -> None:
-        self._bench, self._phase, self._program, self._questions = bench, phase, program, questions
-        self._results: dict[str, list[Result]] = {}
-        self._seen: list[Trial] = []
-
-    def measure(self, point: Point, part: slice) -> list[Result] | None:
-        """Ask a budget a part of the questions; `None` where the time did not suffice."""
-        name, questions = point_name(point), self._questions[part]
-        # The first budget is measured whatever it takes: there has to be one to choose.
-        ends = SEARCH_ENDS if self._seen else inf
-        phase = f"{self._phase} {name}"
-        pool = self._bench.folder.pool(phase)
-        results = self._bench.evaluate(phase, at(self._program, point), questions, ends, pool)
-        if len(results) < len(questions):
-            return None
-        self._results.setdefault(name, []).extend(results)
-        return results
-
-    def rung(self, trial: Trial) -> None:
-        """A trial has come this far."""
-        self._bench.log.rung(trial.point, len(trial.right), trial.accuracy.value, trial.cost)
-
-    def ended(self, trial: Trial) -> None:
-        """A trial has ended, here or in another process."""
-        self._seen.append(trial)
-        results = self._results.pop(point_name(trial.point), None)
-        if results is not None:
-            self._bench.log.trial(trial.point, results, "FINISHED" if trial.whole else "KILLED")
-        best = pick(self._seen, self._bench.plan.prefer)
-        self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.0f} each")
-
-    def records(self, trials: Sequence[Trial]) -> list[PoolRecord]:
-        """The candidates of the trial that has most of them."""
-        found: list[PoolRecord] = []
-        for trial in trials:
-            # In one order, whatever the order in which they ended: what is learned of them must not depend on it.
-            pool = self._bench.folder.pool(f"{self._phase} {point_name(trial.point)}")
-            records = sorted(pool.read(), key=lambda record: record.id)
-            if trial.whole and _candidates(records) > _candidates(found):
-                found = records
-        return found
-
-    def keep_going(self) -> bool:
-        """Whether another trial may begin: once the held-out questions are being asked, the choice is made."""
-        return "test" not in self._bench.folder.sizes() and self._bench.seconds_to(SEARCH_ENDS) > 0
-
-
-def _candidates(records: Sequence[PoolRecord]) -> int:
-    return sum(len(record.candidates) for record in records)
 
 
 def with_lessons(point: Point, program: AdaptiveCoda) -> list[Point]:

@@ -33,6 +33,8 @@ from .probed import narrowed
 from .prompts import self_taught
 from .report import Row, TuneReport, scores_of
 from .searching import Found, Searching
+from .sharing import Meeting
+from .sharing import work as work_at
 from .workbench import PROMPTS_END, SEARCH_ENDS, Silent, Watcher, Workbench
 
 
@@ -52,6 +54,7 @@ def tune(
     teacher: dspy.LM | None = None,
     probe: Mapping[str, Any] | None = None,
     trace_sample: float = 0.0,
+    storage: str | None = None,
 ) -> TuneReport:
     """Tune a program for one engine.
 
@@ -73,6 +76,7 @@ def tune(
         teacher: The model that proposes instructions, for optimizers that reflect; by default the engine itself.
         probe: What `coda probe` measured of the engine: it narrows the search, and goes into the profile.
         trace_sample: Share of the questions that are traced in MLflow, 0 to 1.
+        storage: Address of a database (`postgresql://…`) where `work` on other machines takes part in the search.
 
     Raises:
         UserError: Too few questions; too few for the prompt optimizer; another plan was begun in the folder, or is
@@ -86,13 +90,48 @@ def tune(
         log = TuneLog(tracker)
         traces = log.traces(trace_sample)
         bench = Workbench(lm, plan, kept, workers, log, watcher or Silent(), adapter, begun, traces)
-        return _Tune(bench, questions, data, teacher).report(decoding=dict(decoding or {}), probe=probe)
+        return _Tune(bench, questions, data, teacher, storage).report(decoding=dict(decoding or {}), probe=probe)
+
+
+def work(
+    lm: dspy.LM,
+    questions: Sequence[Any],
+    plan: TunePlan,
+    folder: Path,
+    storage: str,
+    *,
+    data: str = "math",
+    workers: int = 8,
+    watcher: Watcher | None = None,
+    adapter: str = "plain",
+    teacher: dspy.LM | None = None,
+    probe: Mapping[str, Any] | None = None,
+) -> int:
+    """Measure budgets for a tune that runs elsewhere, until it is done; the arguments are those of that tune.
+
+    Args:
+        folder: A folder of this worker's own.
+
+    Returns:
+        How many budgets this worker measured.
+
+    Raises:
+        UserError: The database cannot be used, or no such tune has begun there for an hour.
+    """
+    plan = replace(plan, space=narrowed(plan.space, questions, probe))
+    with locked(folder), own_cache(folder / "cache"), dspy.context(lm=lm):
+        kept = TuneFolder(folder)
+        bench = Workbench(lm, plan, kept, workers, TuneLog(None), watcher or Silent(), adapter, time.monotonic())
+        same = _Tune(bench, questions, data, teacher)
+        return work_at(bench, Meeting(storage, same.described, plan.seed), same.parts.validation)
 
 
 class _Tune:
     """One tune: rounds of prompts and budgets, the choice among the best, and one look at the held-out questions."""
 
-    def __init__(self, bench: Workbench, questions: Sequence[Any], data: str, teacher: dspy.LM | None) -> None:
+    def __init__(
+        self, bench: Workbench, questions: Sequence[Any], data: str, teacher: dspy.LM | None, storage: str | None = None
+    ) -> None:
         from coda_dspy.data import fingerprint, split
 
         plan = bench.plan
@@ -104,7 +143,7 @@ class _Tune:
         bench.notes += [warning] if warning else []
         sizes = {"train": plan.train, "validation": plan.validation, "test": plan.test}
         self.data = {"name": data, "hash": fingerprint(questions), "seed": plan.seed, **sizes}
-        described = {
+        self.described = {
             "engine": str(bench.lm.model),
             "teacher": str(teacher.model) if teacher is not None else None,
             "settings": settings_of(bench.lm),
@@ -112,16 +151,19 @@ class _Tune:
             "data": self.data,
             "plan": plan.describe(),
         }
-        bench.folder.begin(described)
-        bench.log.begin(described)
+        bench.folder.begin(self.described)
+        bench.log.begin(self.described)
         self.compiling = Compiling(bench, self.parts.train, self.parts.validation, teacher)
-        self.searching = Searching(bench, self.parts.validation)
+        self.meeting = Meeting(storage, self.described, plan.seed) if storage is not None else None
+        self.searching = Searching(bench, self.parts.validation, self.meeting)
         self.compared: PathComparison | None = None
 
     def report(self, **fields: Any) -> TuneReport:
         """The whole tune; `fields` are further ones of the profile."""
         bench = self.bench
         found = self._with_lessons(self._rounds())
+        if self.meeting is not None:
+            self.meeting.close()
         chosen, finalists = self.searching.choose(found)
         program = found._replace(chosen=chosen).tuned()
         train = bench.evaluate("train, tuned", program, self.parts.train)

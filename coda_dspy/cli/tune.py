@@ -1,5 +1,7 @@
 """`coda tune`: compile prompts and search the budget for an engine."""
 
+import os
+import socket
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +89,8 @@ _OF_THE_PLAN = (
     help="Measure first what the engine can do. Without it a probe that is in the profile's file is used.",
 )
 @budget_option
+@click.option("--storage", metavar="URL", help="A database (postgresql://…) in which workers take part in the search.")
+@click.option("--worker", is_flag=True, help="Take part in the search of the same command without --worker.")
 @tracking_options
 def tune(**options: Any) -> None:
     """Compile the prompts and search the budget for --engine, and write a profile.
@@ -106,6 +110,9 @@ def tune(**options: Any) -> None:
     kind = "" if options["data"] == "math" else f"-{slug(options['data'])}"
     folder = Path(options["output"] or f"runs/{name}{kind}{'-quick' if options['quick'] else ''}")
     target = Path(options["profile"] or f"profiles/{name}{kind}.json")
+    if options["worker"]:
+        _work(choice, questions, plan, folder, target, options)
+        return
     _refuse_foreign(target, choice.engine)
     report = _run(choice, questions, plan, folder, target, started, options)
     report.profile.save(target)
@@ -192,6 +199,7 @@ def _run(
                 teacher=teacher,
                 probe=probe,
                 trace_sample=options["trace_sample"],
+                storage=options["storage"],
             )
         status = "FINISHED"
         return report
@@ -201,6 +209,34 @@ def _run(
     finally:
         err_console.print("storing the run in MLflow", highlight=False)
         tracker.close(status)
+
+
+def _work(choice: Any, questions: Any, plan: Any, folder: Path, target: Path, options: dict[str, Any]) -> None:
+    """Take part in a tune that another process leads."""
+    from coda_dspy.engines import redact
+    from coda_dspy.optimizers import work
+
+    if options["storage"] is None:
+        raise UserError("--worker needs --storage, the database of the tune that it is to take part in")
+    if options["output"] is None:
+        folder = folder.with_name(f"{folder.name}-worker-{socket.gethostname()}-{os.getpid()}")
+    lm = choice.connect()
+    probe = _probe(lm, folder, target, options)
+    with RunDisplay(0, plan.minutes) as display:
+        measured = work(
+            lm,
+            questions,
+            plan,
+            folder,
+            options["storage"],
+            data=Path(options["data"]).name,
+            workers=options["workers"] or (probe or {}).get("concurrency") or 8,
+            watcher=display,
+            adapter=options["adapter"] or _adapter(probe),
+            teacher=_teacher(options),
+            probe=probe,
+        )
+    console.print(Text(f"{measured} budgets measured for the tune in {redact(options['storage'])}"))
 
 
 def _probe(lm: Any, folder: Path, target: Path, options: dict[str, Any]) -> dict[str, Any] | None:

@@ -32,12 +32,12 @@ class BudgetSearch:
         space: What to search.
         study: Where trials are kept.
         base: The budget whose fields the space sets.
-        paper: The paper's settings, or a part of them.
     """
 
-    def __init__(self, space: Space, study: Study, base: Budget, paper: Point | None = None) -> None:
+    def __init__(self, space: Space, study: Study, base: Budget) -> None:
         self._space, self._study, self._base = space, study, base
-        paper = canonical(PAPER if paper is None else paper, base)
+        paper = canonical(PAPER, base)
+        paper = {name: v for name, v in paper.items() if name in space.values or getattr(base, name) != v}
         listed = space.points(base)
         self.enumerated = listed is not None and len(listed) < MOST_TO_ENUMERATE
         if listed is not None and self.enumerated:
@@ -92,12 +92,15 @@ class BudgetSearch:
                     on_trial(trial)
 
         learn(self._study.ended())
-        for _ in range(_ASKS_A_TRIAL * limit):  # a sampler may suggest a point again
-            if len(trials) >= limit or (trials and not keep_going()):
-                break
-            asked = self._ask()
+        asks = 0
+        while len(trials) < limit and asks < _ASKS_A_TRIAL * limit and (not trials or keep_going()):
+            asked = self._ask(limit)
             if asked is None:
-                break
+                if not self._study.wait_for_others():
+                    break
+                learn(self._study.ended())
+                continue
+            asks += 1  # a sampler may suggest a point again
             known = trials.get(point_name(asked.point))
             trial = known or self._race(asked, measure, questions, trials, prices, on_rung)
             if trial is None:
@@ -107,9 +110,11 @@ class BudgetSearch:
             learn([trial, *self._study.ended()])
         return list(trials.values())
 
-    def _ask(self) -> Asked | None:
-        """The next point, or nothing where every point of a small space is taken."""
+    def _ask(self, limit: int) -> Asked | None:
+        """The next point, or nothing where enough of them are taken."""
         taken = self._study.taken()
+        if len(taken) >= limit:
+            return None
         for point in self._first:
             if point_name(point) not in taken:
                 return self._study.ask_for(point, self._space)

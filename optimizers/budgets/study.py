@@ -1,6 +1,7 @@
 """The Optuna study behind a search: what was asked, what is being measured, what was found."""
 
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from .space import Point, Space, is_possible, point_name
 from .trial import Trial
 
 _BEAT = 30  # seconds after which a worker says again that it lives; silent for four of them, it is dead
+_MOMENT = 1.0  # seconds between looks at what others do
 _UNSUITABLE_ASKS = 100
 
 
@@ -108,6 +110,24 @@ class Study:
             for trial in stored
             if trial.state != optuna.trial.TrialState.FAIL and "point" in trial.user_attrs
         }
+
+    def wait_for_others(self) -> bool:
+        """Wait a moment where other workers are still measuring; whether there are any."""
+        import optuna
+
+        if not self._shared or not self._stored((optuna.trial.TrialState.RUNNING,)):
+            return False
+        time.sleep(_MOMENT)
+        return True
+
+    def publish(self, **attributes: Any) -> None:
+        """Tell all workers something, as plain values."""
+        for name, value in attributes.items():
+            self._study.set_user_attr(name, value)
+
+    def published(self) -> dict[str, Any]:
+        """What was told."""
+        return dict(self._study.user_attrs)
 
     def ask_for(self, point: Point, space: Space) -> Asked | None:
         """Take this point; another worker may be faster, then whatever point it left, or nothing."""

@@ -40,8 +40,9 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
     names = {run.info.run_name for run in children}
     assert {
         "budget baseline1",
-        "budget baseline3-best0",
-        "budget baseline3-best1-plans1",
+        "budget baseline3-coda0",
+        "budget baseline3-coda1-plans1",
+        "budget baseline3-coding3-coda1-best3-plans2-refine2",
         "prompts direct",
         "paths",
     } == names

@@ -9,12 +9,12 @@ from coda_dspy import Budget
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
 from coda_dspy.optimizers import BudgetSearch, Prices, Space
-from coda_dspy.optimizers.budgets import PAPER, Point, canonical, point_name
+from coda_dspy.optimizers.budgets import Point, point_name
 from coda_dspy.optimizers.budgets.study import Study
 
 SPACE = Space({"num_attempts_baseline": (0, 1, 3), "num_attempts_coda": (0, 1), "best_of_n": (1, 2), "n_plans": (1, 2)})
 LARGE = Space({"num_attempts_baseline": tuple(range(12)), "num_attempts_coda": (0, 1), "n_plans": tuple(range(1, 9))})
-PAPERS = point_name(canonical(PAPER, Budget()))
+PAPERS = "baseline3-coding3-coda1-best3-plans2-refine2"
 ALL = {point_name(p) for p in SPACE.points(Budget()) or []} | {PAPERS}
 
 

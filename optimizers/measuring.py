@@ -1,0 +1,83 @@
+"""Measure the budgets that a search asks for."""
+
+from collections.abc import Sequence
+from math import inf
+
+from coda_dspy.conductor import AdaptiveCoda
+from coda_dspy.evaluation import Gradable, PoolRecord, Result
+
+from .budgets import Point, Trial, budget_at, pick, point_name
+from .workbench import SEARCH_ENDS, Workbench, at_budget
+
+_LESSONS = {"early_exit": "learned", "verifier": "weighted", "first_path": "learned"}  # what uses what was learned
+
+
+def at(program: AdaptiveCoda, point: Point) -> AdaptiveCoda:
+    """A copy at the budget of a point; without what was learned where that budget does not use it."""
+    copy = at_budget(program, **budget_at(program.budget, point).dump_state())
+    if not any(getattr(copy.budget, field) == value for field, value in _LESSONS.items()):
+        copy.learned.load_state({})
+    return copy
+
+
+class Measuring:
+    """Measures the budgets that a search asks for, and tells of them.
+
+    Args:
+        bench: What answers questions.
+        phase: What the measurements are called.
+        program: With the prompts, at the base budget.
+        questions: In the order that all trials share.
+    """
+
+    def __init__(self, bench: Workbench, phase: str, program: AdaptiveCoda, questions: Sequence[Gradable]) -> None:
+        self._bench, self._phase, self._program, self._questions = bench, phase, program, questions
+        self._results: dict[str, list[Result]] = {}
+        self._seen: list[Trial] = []
+        self.own = 0  # trials that were measured here
+
+    def measure(self, point: Point, part: slice) -> list[Result] | None:
+        """Ask a budget a part of the questions; `None` where the time did not suffice."""
+        name, questions = point_name(point), self._questions[part]
+        # The first budget is measured whatever it takes: there has to be one to choose.
+        ends = SEARCH_ENDS if self._seen else inf
+        phase = f"{self._phase} {name}"
+        pool = self._bench.folder.pool(phase)
+        results = self._bench.evaluate(phase, at(self._program, point), questions, ends, pool)
+        if len(results) < len(questions):
+            return None
+        self._results.setdefault(name, []).extend(results)
+        return results
+
+    def rung(self, trial: Trial) -> None:
+        """A trial has come this far."""
+        self._bench.log.rung(trial.point, len(trial.right), trial.accuracy.value, trial.cost)
+
+    def ended(self, trial: Trial) -> None:
+        """A trial has ended, here or in another process."""
+        self._seen.append(trial)
+        results = self._results.pop(point_name(trial.point), None)
+        if results is not None:
+            self.own += 1
+            self._bench.log.trial(trial.point, results, "FINISHED" if trial.whole else "KILLED")
+        best = pick(self._seen, self._bench.plan.prefer)
+        self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.0f} each")
+
+    def records(self, trials: Sequence[Trial]) -> list[PoolRecord]:
+        """The candidates of the trial that has most of them."""
+        found: list[PoolRecord] = []
+        for trial in trials:
+            # In one order, whatever the order in which they ended: what is learned of them must not depend on it.
+            pool = self._bench.folder.pool(f"{self._phase} {point_name(trial.point)}")
+            records = sorted(pool.read(), key=lambda record: record.id)
+            if trial.whole and _candidates(records) > _candidates(found):
+                found = records
+        return found
+
+    def keep_going(self) -> bool:
+        """Whether another trial may begin: once the held-out questions are being asked, the choice is made."""
+        return "test" not in self._bench.folder.sizes() and self._bench.seconds_to(SEARCH_ENDS) > 0
+
+
+def _candidates(records: Sequence[PoolRecord]) -> int:
+    return sum(len(record.candidates) for record in records)
