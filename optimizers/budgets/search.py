@@ -102,7 +102,8 @@ class BudgetSearch:
                 continue
             asks += 1  # a sampler may suggest a point again
             known = trials.get(point_name(asked.point))
-            trial = known or self._race(asked, measure, questions, trials, prices, on_rung)
+            with asked:
+                trial = known or self._race(asked, measure, questions, trials, prices, on_rung)
             if trial is None:
                 asked.give_up()
                 break

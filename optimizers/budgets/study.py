@@ -29,6 +29,14 @@ class Asked:
         if beats:
             threading.Thread(target=self._beat, name="coda-trial", daemon=True).start()
 
+    def __enter__(self) -> "Asked":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Where measuring breaks off, another process may take the point."""
+        if kind is not None:
+            self.give_up()
+
     def _beat(self) -> None:
         """Tell the other workers that this one lives; a database that is away for a while is no reason to die."""
         while not self._ended.is_set():
@@ -186,9 +194,18 @@ def _storage(storage: Path | str) -> Any:
 
         storage.parent.mkdir(parents=True, exist_ok=True)
         return optuna.storages.JournalStorage(JournalFileBackend(str(storage)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return optuna.storages.RDBStorage(storage, heartbeat_interval=_BEAT, grace_period=4 * _BEAT)
+    from sqlalchemy.exc import SQLAlchemyError
+
+    for tries_left in (2, 1, 0):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                return optuna.storages.RDBStorage(storage, heartbeat_interval=_BEAT, grace_period=4 * _BEAT)
+        except SQLAlchemyError:  # also where another process is just making the same tables
+            if not tries_left:
+                raise
+            time.sleep(_MOMENT)
+    raise AssertionError("the last try returns or raises")
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def test_a_large_space_is_sampled_after_the_plain_engine_the_vote_and_the_paper(
     assert len(set(names)) == 12
     assert names[0] == "baseline1"
     assert names[1] == "baseline11-coding0-coda0"
-    assert names[2] == PAPERS
+    assert names[2] == "baseline3-coding3-coda1-plans2-refine2"
 
 
 def test_a_trial_that_others_dominate_is_stopped_early(tmp_path: Path) -> None:
