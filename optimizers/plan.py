@@ -23,6 +23,7 @@ WIDE = Space(
         "verifier": ("majority", "judge", "pairwise"),
         "early_exit": ("lossless", "beta"),
         "temperature.direct": (0.4, 0.7, 1.0),
+        "temperature.code": (0.2, 0.7),
         "temperature.execute": (0.4, 0.7, 1.0),
     }
 )
