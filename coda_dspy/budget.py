@@ -15,6 +15,8 @@ EARLY_EXITS = ("off", "lossless", "beta", "learned")
 EFFORTS = ("low", "medium", "high")
 FIRST_PATHS = ("direct", "code", "learned")
 
+BY_STAGE = ("temperature", "max_tokens", "reasoning_effort")  # fields with a value for each stage
+
 # name: (default, lowest, highest)
 _COUNTS: dict[str, tuple[int, int, int]] = {
     "best_of_n": (3, 1, 64),
@@ -54,7 +56,7 @@ _DEFAULTS: dict[str, Any] = {
     **{name: default for name, (default, _, _) in _COUNTS.items()},
     **_SWITCHES,
     **{name: default for name, (default, _) in _CHOICES.items()},
-    "reasoning_effort": None,
+    "reasoning_effort": dict.fromkeys(STAGES, None),
     "temperature": _TEMPERATURES,
     "max_tokens": _MAX_TOKENS,
     "max_total_tokens": None,
@@ -134,8 +136,8 @@ class Budget(Parameter):
             a Beta posterior is 95 % sure of the leader (the answer may differ); `learned` when the answer-count model
             of the engine is 95 % sure that the leader wins the full run, and is `beta` where there is no such model;
             `off` runs everything. `True` and `False` stand for `lossless` and `off`.
-        reasoning_effort: `high`, `medium` or `low` where the engine takes one. It steps down when a reply is cut off
-            or the engine fails.
+        reasoning_effort: `high`, `medium` or `low` for all stages, or by stage, where the engine takes one. It steps
+            down when a reply is cut off or the engine fails.
         temperature: One number from 0 to 2 for all stages, or numbers by stage (`{"plan": 0.8}`).
         max_tokens: One number for all stages, or numbers by stage; the cap of one reply, 1 to 1,000,000.
         max_total_tokens: Tokens in and out that one question may take. No call is launched beyond it; calls in flight
@@ -155,7 +157,7 @@ class Budget(Parameter):
 
     def __setattr__(self, name: str, value: Any) -> None:
         checked = _check(name, value)
-        if name in ("temperature", "max_tokens"):
+        if name in BY_STAGE:
             checked = {**getattr(self, name), **checked}
         object.__setattr__(self, name, checked)
 
@@ -175,7 +177,7 @@ class Budget(Parameter):
     num_attempts_coda: int
     refine_rounds: int
     early_exit: str
-    reasoning_effort: str | None
+    reasoning_effort: dict[str, str | None]
     temperature: dict[str, float]
     max_tokens: dict[str, int]
     max_total_tokens: int | None
@@ -193,16 +195,17 @@ class Budget(Parameter):
 
     def _merged(self, changes: Mapping[str, Any]) -> dict[str, Any]:
         merged = dict(changes)
-        for name in ("temperature", "max_tokens"):
+        for name in BY_STAGE:
             if isinstance(merged.get(name), Mapping):
                 merged[name] = {**getattr(self, name), **merged[name]}
         return merged
 
-    def efforts(self) -> list[str | None]:
-        """The reasoning efforts to try in turn, from the chosen one down."""
-        if self.reasoning_effort is None:
+    def efforts(self, stage: str) -> list[str | None]:
+        """The reasoning efforts that a stage tries in turn, from the chosen one down."""
+        chosen = self.reasoning_effort[stage]
+        if chosen is None:
             return [None]
-        return list(reversed(EFFORTS[: EFFORTS.index(self.reasoning_effort) + 1]))
+        return list(reversed(EFFORTS[: EFFORTS.index(chosen) + 1]))
 
     # The protocol of a DSPy parameter: this is what saving and loading a program calls.
     def reset(self) -> None:
@@ -234,7 +237,7 @@ def _check(name: str, value: Any) -> Any:
     if name in _CHOICES:
         return _choice(name, value, _CHOICES[name][1])
     if name == "reasoning_effort":
-        return None if value is None else _choice(name, value, EFFORTS)
+        return _by_stage(name, value, lambda field, v: None if v is None else _choice(field, v, EFFORTS))
     if name == "temperature":
         return _by_stage(name, value, lambda field, v: _number(field, v, 0, 2))
     if name == "max_tokens":
@@ -337,7 +340,7 @@ def parse_fields(pairs: list[str] | tuple[str, ...]) -> dict[str, Any]:
 def _put(fields: dict[str, Any], field: str, stage: str, value: Any) -> None:
     if not stage:
         fields[field] = value
-    elif field in ("temperature", "max_tokens"):
+    elif field in BY_STAGE:
         present = fields.get(field)
         if not isinstance(present, dict):
             present = {} if present is None else dict.fromkeys(STAGES, present)

@@ -100,8 +100,8 @@ def ask(
     question = current_question()
     meter = CallMeter(stage, sample, question.ledger)
     failure: CallFailed | None = None
-    for retry, effort in product(range(tries), question.budget.efforts()):
-        if effort != question.budget.reasoning_effort and _takes_no_effort(predict):
+    for retry, effort in product(range(tries), question.budget.efforts(stage)):
+        if effort != question.budget.reasoning_effort[stage] and _takes_no_effort(predict):
             continue  # the same call again, as the engine sees it
         meter.sample = sample._replace(retry=retry)
         try:

@@ -8,6 +8,9 @@ from coda_dspy.evaluation import Gradable
 from .budgets import Space
 
 
+_THINKING = ("direct", "plan", "execute", "reflect")  # the stages that can do the same thinking twice
+
+
 def narrowed(space: Space, questions: Sequence[Gradable], probe: Mapping[str, Any] | None = None) -> Space:
     """The budgets that are worth a search for this engine and these questions.
 
@@ -27,6 +30,6 @@ def narrowed(space: Space, questions: Sequence[Gradable], probe: Mapping[str, An
     if honours.get("temperature") is False:
         space = space.without(*(name for name in space.values if name.startswith("temperature")))
     efforts = tuple(probe.get("efforts", ()))
-    if honours.get("effort") and len(efforts) > 1 and "reasoning_effort" not in space.values:
-        space = space.but({"reasoning_effort": (None, *efforts)})
+    if honours.get("effort") and len(efforts) > 1 and not any(name.startswith("reasoning") for name in space.values):
+        space = space.but({f"reasoning_effort.{stage}": (None, *efforts) for stage in _THINKING})
     return space

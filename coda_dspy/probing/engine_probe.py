@@ -183,7 +183,7 @@ def _asker(lm: dspy.LM, plan: ProbePlan) -> Asker:
     allowance = Allowance()
     greedy = {**ASKED_ONCE, "temperature": 0.0, "max_plan_tries": 1, "plan_paths": False, "max_total_tokens": None}
     budget = plan.budget.replace(**greedy, reasoning_effort=None)
-    effort = plan.budget.reasoning_effort
+    effort = plan.budget.reasoning_effort["direct"]
     asked = watched(lm, allowance)
     return Asker(asked if effort is None else asked.copy(reasoning_effort=effort), budget, allowance)
 

@@ -6,7 +6,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from coda_dspy.budget import Budget
+from coda_dspy.budget import BY_STAGE, Budget
 from coda_dspy.errors import UserError
 from coda_dspy.optimizers.prompts.counting import most_calls_at
 from coda_dspy.profile import ASKED_ONCE
@@ -40,12 +40,6 @@ _OF_STEP_3 = (
     "plan_diversity",
     "plan_paths",
     "use_reflection",
-    "verifier",
-    "temperature.approach",
-    "temperature.plan",
-    "temperature.execute",
-    "temperature.reflect",
-    "temperature.judge",
 )
 _SHORT = {
     "num_attempts_baseline": "baseline",
@@ -125,26 +119,38 @@ def _asks_once(point: Mapping[str, Any], base: Budget) -> bool:
 
 
 def _unused(budget: Budget) -> Iterator[str]:
-    if not budget.num_attempts_baseline:
-        yield "temperature.direct"
+    """Names of what a budget sets for nothing."""
     if not budget.num_attempts_coding:
-        yield from ("temperature.code", "first_path")
-    if not budget.refine_rounds:
-        yield "temperature.refine"
+        yield "first_path"
     if not budget.num_attempts_coda:
         yield from _OF_STEP_3
-        return
-    if not budget.use_planner:
-        yield from ("plan_diversity", "plan_paths", "max_plan_tries", "temperature.approach", "temperature.plan")
-    if not budget.plan_diversity:
-        yield "temperature.approach"
-    if not budget.use_reflection:
-        yield "temperature.reflect"
-    one_candidate = budget.best_of_n == 1 and (budget.use_reflection or budget.n_plans == 1)
-    if one_candidate:
+    elif not budget.use_planner:
+        yield from ("plan_diversity", "plan_paths", "max_plan_tries")
+    # Weights count in every vote of Algorithm 2; judges are asked in step 3 alone, between several candidates.
+    if budget.verifier != "weighted" and (not budget.num_attempts_coda or _one_candidate(budget)):
         yield "verifier"
-    if one_candidate or budget.verifier == "majority":
-        yield "temperature.judge"
+    for stage in _silent_stages(budget):
+        yield from (f"{field}.{stage}" for field in BY_STAGE)
+
+
+def _silent_stages(budget: Budget) -> Iterator[str]:
+    """Stages at which nobody is asked."""
+    coda = bool(budget.num_attempts_coda)
+    speaks = {
+        "approach": coda and budget.use_planner and budget.plan_diversity,
+        "plan": coda and budget.use_planner,
+        "execute": coda,
+        "reflect": coda and budget.use_reflection,
+        "judge": coda and budget.verifier != "majority" and not _one_candidate(budget),
+        "direct": bool(budget.num_attempts_baseline),
+        "code": bool(budget.num_attempts_coding),
+        "refine": bool(budget.refine_rounds),
+    }
+    yield from (stage for stage, asked in speaks.items() if not asked)
+
+
+def _one_candidate(budget: Budget) -> bool:
+    return budget.best_of_n == 1 and (budget.use_reflection or budget.n_plans == 1)
 
 
 def is_possible(point: Point, base: Budget) -> bool:

@@ -19,7 +19,7 @@ def most_calls(program: Conductor) -> int | None:
 
 def most_calls_at(budget: Budget, adaptive: bool = True) -> int:
     """The same of Algorithm 2, or of Algorithm 1, at a budget."""
-    return len(budget.efforts()) * sum(_by_stage(budget, adaptive).values())
+    return sum(calls * len(budget.efforts(stage)) for stage, calls in _by_stage(budget, adaptive).items())
 
 
 def most_roles(program: Conductor) -> int:
@@ -32,7 +32,7 @@ def most_roles(program: Conductor) -> int:
 
 
 def _by_stage(budget: Budget, adaptive: bool) -> dict[str, int]:
-    """The most calls of each stage, at one reasoning effort."""
+    """The most calls of each stage, each at one reasoning effort."""
     runs = budget.num_attempts_coda if adaptive else 1
     direct = (budget.num_attempts_baseline if adaptive else 0) + (1 if runs else 0)  # the last resort is a direct one
     code = budget.num_attempts_coding if adaptive else 0

@@ -26,9 +26,9 @@ def test_temperatures_are_searched_unless_the_engine_ignores_them(honours: bool 
 
 def test_efforts_are_searched_where_the_engine_takes_several() -> None:
     probe = {"honours": {"effort": True}, "efforts": ["low", "high"]}
-    assert narrowed(SPACE, [SUM], probe).values["reasoning_effort"] == (None, "low", "high")
-    assert "reasoning_effort" not in narrowed(SPACE, [SUM], {**probe, "efforts": ["low"]}).values
-    assert "reasoning_effort" not in narrowed(SPACE, [SUM], {**probe, "honours": {"effort": None}}).values
+    assert narrowed(SPACE, [SUM], probe).values["reasoning_effort.plan"] == (None, "low", "high")
+    assert "reasoning_effort.plan" not in narrowed(SPACE, [SUM], {**probe, "efforts": ["low"]}).values
+    assert "reasoning_effort.plan" not in narrowed(SPACE, [SUM], {**probe, "honours": {"effort": None}}).values
 
 
 def test_what_a_probe_found_goes_into_the_profile_and_narrows_the_search(tmp_path: Path) -> None:

@@ -47,6 +47,18 @@ def test_a_judge_of_a_single_candidate_is_no_other_budget() -> None:
     assert "verifier" in canonical({**point, "use_reflection": False, "n_plans": 2}, Budget())
 
 
+def test_weights_count_in_votes_without_step_3_too() -> None:
+    point = {"num_attempts_baseline": 3, "num_attempts_coda": 0, "verifier": "weighted"}
+    assert canonical(point, Budget()) == point
+
+
+def test_an_effort_of_a_stage_that_nobody_is_asked_at_is_left_out() -> None:
+    point = {"num_attempts_baseline": 3, "num_attempts_coda": 0, "reasoning_effort.plan": "high"}
+    assert "reasoning_effort.plan" not in canonical(point, Budget())
+    assert budget_at(Budget(), {**point, "num_attempts_coda": 1}).efforts("plan") == ["high", "medium", "low"]
+    assert budget_at(Budget(), {**point, "num_attempts_coda": 1}).efforts("direct") == [None]
+
+
 def test_a_single_direct_attempt_decides_alone_and_is_asked_greedily() -> None:
     point = canonical({"num_attempts_baseline": 1, "num_attempts_coda": 1, "n_plans": 2}, Budget())
     assert point == {"num_attempts_baseline": 1}
