@@ -1,7 +1,6 @@
 """Every number that decides how much compute a question may take, in one validated, saveable object."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -259,8 +258,9 @@ def _integer(name: str, value: Any, lowest: int, highest: int) -> int:
 
 
 def _number(name: str, value: Any, lowest: float, highest: float) -> float:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or not lowest <= value <= highest:
+    # An endless number of digits is no float, but it can be compared; only "not a number" compares with nothing.
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest
+    if not fits:
         raise UserError(f"{name} is {value!r}; it has to be a number from {lowest} to {highest}")
     return float(value)
 

@@ -7,7 +7,6 @@ from coda_dspy.evaluation import Gradable
 
 from .budgets import Space
 
-
 _THINKING = ("direct", "plan", "execute", "reflect")  # the stages that can do the same thinking twice
 
 

@@ -22,6 +22,7 @@ from coda_dspy.errors import UserError
         ({"max_tokens": {"cook": 10}}, "max_tokens has no stage 'cook'; the stages are: approach, plan"),
         ({"max_tokens": 0}, "max_tokens is 0; it has to be a whole number from 1 to 1000000"),
         ({"max_total_tokens": 0}, "max_total_tokens is 0"),
+        ({"temperature": 10**400}, "temperature is 1000"),
         ({"reasoning_effort": "huge"}, "reasoning_effort is 'huge'; it has to be one of: low, medium, high"),
         ({"plans": 3}, "budget has no field 'plans'; its fields are: best_of_n, n_plans"),
     ],
