@@ -1,6 +1,7 @@
 """Run a program for the answer that it computes."""
 
 import ast
+import re
 from dataclasses import dataclass
 
 from coda_dspy.programs.running import problem_of, working
@@ -49,6 +50,8 @@ def _run(program: str) -> Computed:
     result = working(shared_sandbox().run(program, limits=LIMITS))
     problem = problem_of(result, LIMITS.seconds)
     printed = [line.strip() for line in result.stdout.splitlines() if line.strip() not in ("", "None")]
+    if printed and "sympy" in program:
+        printed[-1] = re.sub(r"\blog\(", "ln(", printed[-1])  # sympy writes so what mathematics calls ln
     return Computed(printed[-1] if printed and not problem else None, result.stdout[-MOST_OUTPUT:], problem)
 
 

@@ -179,6 +179,7 @@ def test_programs_that_do_the_same_behave_the_same() -> None:
         ("a = 5\nresult = a + 1", "6"),
         ("from fractions import Fraction\nprint(Fraction(1, 2) + Fraction(1, 4))", "3/4"),
         ("import sympy\nprint(sympy.sqrt(8))", "2*sqrt(2)"),
+        ("from sympy import log\nprint(2*log(3))", "2*ln(3)"),
         ("def main():\n    print(42)", "42"),
         ("print(7)\nprint(None)", "7"),
         (" + ".join(["1"] * 900), "900"),
