@@ -170,9 +170,8 @@ class Profile(BaseModel):
         Raises:
             UserError: The file cannot be written (no permission, disk full).
         """
-        content = self.model_dump(
-            mode="json", exclude={name for name in ("learned", "probe") if not getattr(self, name)}
-        )
+        unknown = {name for name, nothing in (("learned", {}), ("probe", None)) if getattr(self, name) == nothing}
+        content = self.model_dump(mode="json", exclude=unknown)
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         write_atomically(Path(path), redact(text))
 

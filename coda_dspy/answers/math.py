@@ -59,7 +59,8 @@ def canonical(text: str) -> str | None:
         return cleaned
     cleaned = _result_of(cleaned)
     quantity = prose.without_unit(cleaned)
-    return quantity if quantity is not None else cleaned
+    found = quantity if quantity is not None else cleaned
+    return None if tidy.is_placeholder(found) else found
 
 
 def _result_of(text: str) -> str:

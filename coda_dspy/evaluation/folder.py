@@ -85,7 +85,9 @@ def own_cache(folder: Path) -> Iterator[None]:
     """DSPy's cache in the run's folder: it outlives a crash, and no other run's replies make this one look cheap."""
     before = dspy.cache
     dspy.configure_cache(disk_cache_dir=str(folder), enable_disk_cache=True, enable_memory_cache=True)
+    opened = dspy.cache.disk_cache
     try:
         yield
     finally:
         dspy.cache = before
+        opened.close()

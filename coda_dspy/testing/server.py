@@ -1,6 +1,6 @@
 """A chat server for tests: it speaks the OpenAI protocol and answers what you tell it to, faults included."""
 
-import select
+import selectors
 import socket
 import socketserver
 import sys
@@ -291,8 +291,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _client_left(self) -> bool:
         """Whether the client closed the connection while it waited."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        return bool(readable) and self.connection.recv(1, socket.MSG_PEEK) == b""
+        # Not select.select: a process that has many files open gets descriptors that it cannot take.
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.connection, selectors.EVENT_READ)
+            readable = bool(selector.select(0))
+        return readable and self.connection.recv(1, socket.MSG_PEEK) == b""
 
     def log_message(self, format: str, *args: Any) -> None:
         """No log lines."""

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coda_dspy import answers
@@ -76,6 +76,7 @@ LATEX = st.lists(st.sampled_from(FORMULAS + TALK)).map("".join)
 
 
 @given(reply=st.text() | LATEX, task=st.sampled_from(TASKS))
+@example(reply="\\0=*", task=TASKS[0])
 @settings(deadline=None, max_examples=400)
 def test_nothing_raises_and_what_is_found_equals_itself(reply: str, task: Task) -> None:
     found = answers.extract(task, reply)

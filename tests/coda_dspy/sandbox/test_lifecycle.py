@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,8 @@ def kill_worker(sandbox: Sandbox, but: set[int] = frozenset()) -> int:  # type: 
     (worker,) = set(pids(sandbox)) - but
     time.sleep(0.3)
     for pid in session_of(worker):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # the first of them may take the others with it
+            os.kill(pid, signal.SIGKILL)
     return worker
 
 
