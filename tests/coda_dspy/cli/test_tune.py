@@ -1,7 +1,7 @@
 """`coda tune` as a process of its own: killed in the middle, and called again."""
 
 import json
-import os
+import random
 import re
 import signal
 import subprocess
@@ -48,41 +48,53 @@ def results_in(folder: Path) -> dict[str, list[dict]]:
     return {f.stem: [json.loads(line) for line in f.read_bytes().splitlines() if line.endswith(b"}")] for f in files}
 
 
-def test_after_kill_9_the_same_command_goes_on_and_generates_nothing_twice(
+KILLS = 10
+
+
+@pytest.mark.timeout(600)  # a dozen processes
+def test_killed_at_ten_random_moments_it_comes_to_the_same_profile(
     command: list[str], tmp_path: Path, server: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    whole = subprocess.run([*command, "--output", "whole", "--profile", "whole.json"], capture_output=True, text=True)
+    seed = random.randrange(10**6)
+    drawn = random.Random(seed)
+    rounds = ["--rounds", "2", "--finalists", "3", "--validation", "10", "--optimizer", "bootstrap-random-search"]
+    space = ["--search", "num_attempts_baseline=1,3", "--search", "n_plans=1", "--prompt-questions", "60"]
+    words = [*command, *rounds, *space, "--minutes", "600"]
+    whole = subprocess.run([*words, "--output", "whole", "--profile", "whole.json"], capture_output=True, text=True)
     assert whole.returncode == 0, whole.stderr
     assert re.search(r"plain engine\W+\d+%", whole.stdout)
     assert re.search(r"tuned conductor\W+\d+%", whole.stdout)
     calls_of_whole = server.count
     server.reset()
-
-    words = [*command, "--output", "run", "--profile", "run.json"]
-    first = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while server.count < calls_of_whole // 2 and time.monotonic() < until:
-        time.sleep(0.005)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    before = results_in(tmp_path / "run")
-    assert before
-    assert not (tmp_path / "run.json").exists()
-
-    second = subprocess.run(words, capture_output=True, text=True)
-    assert second.returncode == 0, second.stderr
+    words += ["--output", "run", "--profile", "run.json"]
+    kept: dict[str, list[dict]] = {}
+    for moment in sorted(drawn.randrange(1, calls_of_whole) for _ in range(KILLS)):
+        _run_until(words, server, moment)
+        now = results_in(tmp_path / "run")
+        for phase, rows in kept.items():
+            assert now[phase][: len(rows)] == rows, f"seed {seed}, killed at call {moment}"
+        kept = now
+    last = subprocess.run(words, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
     after = results_in(tmp_path / "run")
-    for phase, rows in before.items():
-        assert after[phase][: len(rows)] == rows  # kept as they were, not answered again
-    assert len({row["session"] for rows in after.values() for row in rows}) == 2
+    assert len({row["session"] for rows in after.values() for row in rows}) > 2
+    assert sum(row["billed_calls"] for rows in after.values() for row in rows) <= server.count
     for rows in after.values():
-        assert len({row["id"] for row in rows}) == len(rows)
-    in_flight = 8 * 3  # questions at a time, direct attempts of each
-    assert server.count <= calls_of_whole + in_flight
-    billed = sum(row["billed_calls"] for rows in after.values() for row in rows)
-    assert billed <= server.count
-    assert json.loads((tmp_path / "run.json").read_text()) == json.loads((tmp_path / "whole.json").read_text())
+        assert len({row["id"] for row in rows}) == len(rows), f"seed {seed}"
+    in_flight = 8 * 3  # questions at a time, calls of each
+    assert server.count <= calls_of_whole + KILLS * in_flight, f"seed {seed}"
+    profiles = [json.loads((tmp_path / name).read_text()) for name in ("run.json", "whole.json")]
+    assert profiles[0] == profiles[1], f"seed {seed}"
+
+
+def _run_until(words: list[str], server: FakeOpenAIServer, calls: int) -> None:
+    """Run a command until the server has had so many calls, then kill it."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while server.count < calls and process.poll() is None:
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
 
 
 def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(
