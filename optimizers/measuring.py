@@ -62,7 +62,7 @@ class Measuring:
             self._bench.log.trial(trial.point, results, "FINISHED" if trial.whole else "KILLED")
         if any(seen.whole for seen in self._seen):  # another process may have told of those that it stopped first
             best = pick(self._seen, self._bench.plan.prefer)
-            self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.4g} each")
+            self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.6g} each")
 
     def records(self, trials: Sequence[Trial]) -> list[PoolRecord]:
         """The candidates of the trial that has most of them."""
