@@ -218,5 +218,5 @@ def _database_errors(storage: Path | str) -> Iterator[None]:
             raise
         raise UserError(
             f"the database {redact(storage)} cannot be used: {redact(str(error)).splitlines()[0][:300]}; check the "
-            "address, the user's rights, and that its driver is installed (for PostgreSQL: pip install psycopg2-binary)"
+            "address, the user's rights, and that its driver is installed (for PostgreSQL: the extra 'workers')"
         ) from None
