@@ -119,7 +119,7 @@ class BudgetSearch:
         for point in self._first:
             if point_name(point) not in taken:
                 return self._study.ask_for(point, self._space)
-        return None if self.enumerated else self._study.ask(self._space, self._base)
+        return None if self.enumerated else self._study.ask(self._space, self._base, taken)
 
     def _race(
         self,

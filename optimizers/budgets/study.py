@@ -3,7 +3,7 @@
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from .trial import Trial
 
 _BEAT = 30  # seconds after which a worker says again that it lives; silent for four of them, it is dead
 _MOMENT = 1.0  # seconds between looks at what others do
-_UNSUITABLE_ASKS = 100
+_TRIES, _TRIES_BY_CHANCE = 4, 100  # asks for a point that is new
 
 
 class Asked:
@@ -81,13 +81,15 @@ class Study:
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._shared = isinstance(storage, str)
+        self._sampler: Any = optuna.samplers.TPESampler(seed=seed)
+        self._by_chance: Any = optuna.samplers.RandomSampler(seed=seed)
         if isinstance(storage, str):
             remember_password_of(storage)
         with _database_errors(storage):
             self._study = optuna.create_study(
                 study_name=name,
                 storage=_storage(storage),
-                sampler=optuna.samplers.TPESampler(seed=seed),
+                sampler=self._sampler,
                 directions=["maximize", "minimize"],
                 load_if_exists=True,
             )
@@ -153,14 +155,19 @@ class Study:
                 trial.suggest_categorical(name, space.values[name])
         return Asked(self._study, trial, dict(found), self._shared)
 
-    def ask(self, space: Space, base: Budget) -> Asked | None:
-        """A point that the sampler suggests; `None` where it finds no possible one."""
+    def ask(self, space: Space, base: Budget, taken: Collection[str]) -> Asked | None:
+        """A point that the sampler suggests and nobody has taken; `None` where none is found.
+
+        TPE likes to come back to what was good. Then the choice is by chance, for a budget needs to be measured once.
+        """
         import optuna
 
-        for _ in range(_UNSUITABLE_ASKS):
+        samplers = [self._sampler] * _TRIES + [self._by_chance] * _TRIES_BY_CHANCE
+        for sampler in samplers:
+            self._study.sampler = sampler
             trial = self._study.ask()
             point = space.suggest(trial, base)
-            if is_possible(point, base):
+            if is_possible(point, base) and point_name(point) not in taken:
                 trial.set_user_attr("point", point)
                 return Asked(self._study, trial, point, self._shared)
             self._study.tell(trial, state=optuna.trial.TrialState.FAIL)

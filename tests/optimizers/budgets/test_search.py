@@ -92,6 +92,14 @@ def test_a_large_space_is_sampled_after_the_plain_engine_the_vote_and_the_paper(
     assert names[2] == "baseline3-coding3-coda1-plans2-refine2"
 
 
+def test_a_sampled_search_measures_no_budget_twice_and_ends_with_its_space(tmp_path: Path) -> None:
+    asking = Asking()
+    few = len(LARGE.points(Budget()) or [])
+    trials = search(tmp_path, LARGE).run(asking, 10, max_trials=few + 50)
+    assert max(asking.asked.values()) == 10
+    assert len(trials) >= 0.9 * few
+
+
 def test_a_trial_that_others_dominate_is_stopped_early(tmp_path: Path) -> None:
     def hopeless_with_coda(point: Point, part: slice) -> list[Result]:
         coda = bool(point.get("num_attempts_coda"))
