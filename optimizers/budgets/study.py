@@ -130,14 +130,13 @@ class Study:
         time.sleep(_MOMENT)
         return True
 
-    def publish(self, **attributes: Any) -> None:
-        """Tell all workers something, as plain values."""
-        for name, value in attributes.items():
-            self._study.set_user_attr(name, value)
+    def publish(self, **told: Any) -> None:
+        """Tell all workers something, as plain values: all of it at once, or nothing."""
+        self._study.set_user_attr("told", told)
 
     def published(self) -> dict[str, Any]:
-        """What was told."""
-        return dict(self._study.user_attrs)
+        """What was told last."""
+        return dict(self._study.user_attrs.get("told", {}))
 
     def ask_for(self, point: Point, space: Space) -> Asked | None:
         """Take this point; another worker may be faster, then whatever point it left, or nothing."""
