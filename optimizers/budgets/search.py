@@ -96,9 +96,10 @@ class BudgetSearch:
         while len(trials) < limit and asks < _ASKS_A_TRIAL * limit and (not trials or keep_going()):
             asked = self._ask(limit)
             if asked is None:
-                if not self._study.wait_for_others():
-                    break
+                others = self._study.wait_for_others()
                 learn(self._study.ended())
+                if not others:
+                    break
                 continue
             asks += 1  # a sampler may suggest a point again
             known = trials.get(point_name(asked.point))

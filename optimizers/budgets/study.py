@@ -146,7 +146,7 @@ class Study:
         self._study.enqueue_trial(params, user_attrs={"point": point})
         trial = self._study.ask()
         found = trial.user_attrs.get("point")
-        if found is None:
+        if found is None or self._is_taken_before(trial.number, found):
             self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
             return None
         for name, value in found.items():
@@ -171,6 +171,14 @@ class Study:
                 return Asked(self._study, trial, point, self._shared)
             self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
         return None
+
+    def _is_taken_before(self, number: int, point: Point) -> bool:
+        """Whether another worker took the same point at the same moment, and was first."""
+        import optuna
+
+        failed = optuna.trial.TrialState.FAIL
+        earlier = (trial for trial in self._stored(None) if trial.number < number and trial.state != failed)
+        return any(trial.user_attrs.get("point") == point for trial in earlier)
 
     def _stored(self, states: Any) -> list[Any]:
         return list(self._study.get_trials(deepcopy=False, states=states))
