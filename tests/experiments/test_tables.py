@@ -139,7 +139,7 @@ def test_after_kill_9_a_table_goes_on_and_equals_an_uninterrupted_one(tmp_path: 
         assert 0 < sum(map(len, before.values())) < 3 * len(SUMS)
         second = subprocess.run([*command, "--output", "run"], capture_output=True, text=True)
         assert second.returncode == 0, second.stderr
-        in_flight = 8  # questions at a time: what they had asked when they were killed is asked again
+        in_flight = 8 * 3 * 2  # questions at a time, attempts and plans of each: what was being asked is asked again
         assert server.count <= calls + in_flight
     after = rows_below(tmp_path / "run")
     assert set(after) == {"Coda", "without-planner", "without-self-reflection"}

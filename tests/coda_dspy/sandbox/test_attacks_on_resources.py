@@ -136,7 +136,9 @@ def test_memory_of_processes_and_of_mappings_is_one_sum(attack) -> None:
 
 
 def test_threads_end_somewhere(attack, place) -> None:
-    made = int(attack(THREADS, memory_mb=128, threads=40).stdout)
+    result = attack(THREADS, memory_mb=128, threads=40)
+    assert result.stdout, result
+    made = int(result.stdout)
     bound = 40 + 32 if (place.level, place.who) != ("landlock", "ordinary") else 40 + 32 + 256 + 400
     if place.level == "landlock" and place.who == "self" and place.uid == 0:
         bound = 128 * 1024 // 32  # the kernel does not count root's: only their stacks' memory is limited

@@ -69,7 +69,8 @@ def test_two_hundred_runs_leave_nothing(fresh: Sandbox, monkeypatch: pytest.Monk
     workers = pids(fresh) if fresh.isolation != "none" else []
     before = descriptors(), [session_of(pid) for pid in workers], threading.active_count()
     for number in range(count):
-        assert fresh.run("print(int(input()) + 1)", str(number), files={"a": "b"}).stdout == f"{number + 1}\n"
+        result = fresh.run("print(int(input()) + 1)", str(number), files={"a": "b"})
+        assert result.stdout == f"{number + 1}\n", result
     assert within(2, lambda: threading.active_count() <= before[2])
     assert (descriptors(), [session_of(pid) for pid in workers]) == before[:2]
     assert list(tmp_path.iterdir()) == []
@@ -125,7 +126,8 @@ def kill_worker(sandbox: Sandbox, but: set[int] = frozenset()) -> int:  # type: 
     assert within(10, lambda: bool(set(pids(sandbox)) - but))
     (worker,) = set(pids(sandbox)) - but
     time.sleep(0.3)
-    for pid in session_of(worker):
+    # The worker first: it would report a run that was killed below it, and the run would be over.
+    for pid in sorted(session_of(worker), key=lambda pid: pid != worker):
         with suppress(ProcessLookupError):  # the first of them may take the others with it
             os.kill(pid, signal.SIGKILL)
     return worker
