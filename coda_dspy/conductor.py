@@ -4,15 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import dspy
-
-from coda_dspy.budget import Budget
 from coda_dspy.candidate import Candidate
 from coda_dspy.coder import Coder
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
 from coda_dspy.executor import Executor
-from coda_dspy.learned import Learned
 from coda_dspy.planner import Planner
 from coda_dspy.program import Conductor, Outcome, elected, refuse_silence
 from coda_dspy.question import current_question, tried
@@ -36,14 +32,7 @@ class Coda(Conductor):
         '4'
     """
 
-    def __init__(
-        self,
-        budget: Budget | None = None,
-        adapter: str | None = "plain",
-        lm: dspy.LM | None = None,
-        learned: Learned | None = None,
-    ) -> None:
-        super().__init__(budget, adapter, lm, learned)
+    def compose(self) -> None:
         self.planner = Planner()
         self.executor = Executor()
         self.coder = Coder()
@@ -144,15 +133,8 @@ class AdaptiveCoda(Conductor):
         ('4', 'direct', 2)
     """
 
-    def __init__(
-        self,
-        budget: Budget | None = None,
-        adapter: str | None = "plain",
-        lm: dspy.LM | None = None,
-        learned: Learned | None = None,
-    ) -> None:
-        super().__init__(budget, adapter, lm, learned)
-        self.coda = Coda(self.budget, adapter, lm, self.learned)
+    def compose(self) -> None:
+        self.coda = Coda(self.budget, self.adapter, self.lm, self.learned)
         self._check_attempts(self.budget.num_attempts_coding)
 
     def solve(self) -> Outcome:

@@ -48,6 +48,11 @@ class Conductor(dspy.Module):
         self.adapter = adapter
         self.lm = lm
         self.learned = learned if learned is not None else Learned()
+        self.compose()
+
+    def compose(self) -> None:
+        """Make the modules that the algorithm is composed of."""
+        raise NotImplementedError
 
     def forward(
         self,
