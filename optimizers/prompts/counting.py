@@ -52,4 +52,6 @@ def _by_stage(budget: Budget, adaptive: bool) -> dict[str, int]:
 
 def _verdicts(budget: Budget) -> int:
     candidates = budget.best_of_n * (budget.n_plans + 1)  # where no attempt can be trusted, all that they made
-    return {"majority": 0, "judge": candidates, "pairwise": candidates * (candidates - 1)}[budget.verifier]
+    rated, compared = candidates, candidates * (candidates - 1)
+    # Which judges weigh in is learned; at most both do.
+    return {"majority": 0, "judge": rated, "pairwise": compared, "weighted": rated + compared}[budget.verifier]

@@ -186,6 +186,7 @@ BUDGETS = [
     Budget(best_of_n=3, verifier="pairwise", use_reflection=False, max_plan_tries=3),
     Budget(num_attempts_baseline=2, num_attempts_coding=2, num_attempts_coda=2, best_of_n=2, refine_rounds=1),
     Budget(use_planner=False, reasoning_effort="high", best_of_n=2),
+    Budget(best_of_n=2, verifier="weighted"),
 ]
 
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coda_dspy import Budget
+from coda_dspy.budget import VERIFIERS
 from coda_dspy.errors import UserError
 from coda_dspy.optimizers import Space
 from coda_dspy.optimizers.budgets import PAPER, budget_at, canonical, point_name
@@ -50,6 +51,11 @@ def test_a_judge_of_a_single_candidate_is_no_other_budget() -> None:
 def test_weights_count_in_votes_without_step_3_too() -> None:
     point = {"num_attempts_baseline": 3, "num_attempts_coda": 0, "verifier": "weighted"}
     assert canonical(point, Budget()) == point
+
+
+def test_every_verifier_can_be_searched() -> None:
+    points = Space({"best_of_n": (2,), "verifier": VERIFIERS}).points(Budget()) or []
+    assert {point["verifier"] for point in points} == set(VERIFIERS)
 
 
 def test_an_effort_of_a_stage_that_nobody_is_asked_at_is_left_out() -> None:
