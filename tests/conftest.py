@@ -47,5 +47,6 @@ def mlflow_uri(mlflow_template: Path, tmp_path: Path) -> str:
     """The address of an MLflow store of the test's own."""
     import shutil
 
-    shutil.copy(mlflow_template, tmp_path / "mlflow.db")
-    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+    # Not mlflow.db: that is MLflow's own default, which nothing may use unasked.
+    shutil.copy(mlflow_template, tmp_path / "tracking.db")
+    return f"sqlite:///{tmp_path / 'tracking.db'}"

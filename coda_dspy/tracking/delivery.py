@@ -59,6 +59,9 @@ class Delivery:
         """
         from mlflow.exceptions import MlflowException
 
+        needed = operation["parent"] if operation["do"] == "start" else operation["run"]
+        if needed is not None and needed not in self._runs:
+            raise Refused(f"{operation['do']} belongs to a run that MLflow refused")
         values = {name: value for name, value in operation.items() if name not in ("do", "run")}
         try:
             getattr(self, f"_{operation['do']}")(operation["run"], **values)

@@ -8,8 +8,17 @@ def register(client: Any, run: str, name: str, text: str) -> None:
     latest = _latest(client, name)
     if latest is None or latest.template != text:
         latest = client.register_prompt(name, text)
-    client.link_prompt_version_to_run(run, latest)
+    _link(client, run, latest)
 
 
 def _latest(client: Any, name: str) -> Any:
     return client.load_prompt(f"prompts:/{name}@latest", allow_missing=True)
+
+
+def _link(client: Any, run: str, version: Any) -> None:
+    """Not by `link_prompt_version_to_run`: it looks for the run in MLflow's default store, whatever the client's is."""
+    from mlflow.tracing.constant import TraceTagKey
+    from mlflow.tracing.utils.prompt import update_linked_prompts_tag
+
+    linked = client.get_run(run).data.tags.get(TraceTagKey.LINKED_PROMPTS)
+    client.set_tag(run, TraceTagKey.LINKED_PROMPTS, update_linked_prompts_tag(linked, [version]))

@@ -9,7 +9,7 @@ import pytest
 
 from coda_dspy.errors import UserError
 from coda_dspy.tracking import Tracker, sync
-from coda_dspy.tracking.delivery import Delivery
+from coda_dspy.tracking.delivery import Delivery, Refused
 from coda_dspy.tracking.spool import Spool, pending
 
 DEAD = "http://127.0.0.1:9"  # nothing listens there
@@ -199,3 +199,18 @@ def test_what_the_store_refuses_costs_a_warning_and_nothing_else(
     assert "MLflow refuses params" in caplog.text and "nothing is not there" in caplog.text
     assert stored(mlflow_uri)["r"]["accuracy"] == [(0, 0.5)]
     assert not pending(tmp_path / "spool")
+
+
+def test_what_belongs_to_a_run_that_was_refused_holds_nothing_up(
+    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    track_something(DEAD, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Delivery, "_start", _refusing)
+        assert sync(tmp_path / "spool", mlflow_uri) == OPERATIONS
+    assert not pending(tmp_path / "spool")
+    assert "belongs to a run that MLflow refused" in caplog.text
+
+
+def _refusing(delivery: Delivery, key: str, **values: Any) -> None:
+    raise Refused("the experiment is deleted")

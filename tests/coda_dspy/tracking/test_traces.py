@@ -84,7 +84,7 @@ def test_each_question_has_one_trace_with_tokens_on_every_call(tmp_path: Path, m
         assert plan.start_time_ns >= roots[0].start_time_ns and plan.end_time_ns <= roots[0].end_time_ns
         (verdict,) = trace.info.assessments
         assert (verdict.name, verdict.feedback.value) == ("correct", results[name].correct)
-    assert SECRET.encode() not in (tmp_path / "mlflow.db").read_bytes()
+    assert SECRET.encode() not in (tmp_path / "tracking.db").read_bytes()
 
 
 def test_tokens_of_calls_that_the_cache_answered_say_what_they_would_have_cost(tmp_path: Path, mlflow_uri: str) -> None:

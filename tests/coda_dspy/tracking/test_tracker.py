@@ -58,7 +58,7 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
     registered = {prompt.name for prompt in client.search_prompts()}
     assert any(name.endswith(".coda.executor.direct") for name in registered)
     assert parents[0].data.params["careless"] == "the key is ***"
-    stored = (tmp_path / "mlflow.db").read_bytes()
+    stored = (tmp_path / "tracking.db").read_bytes()
     assert b"the key is ***" in stored
     assert KEY.encode() not in stored
 
