@@ -57,7 +57,9 @@ _OF_THE_PLAN = (
     type=click.Choice(["cheapest", "accuracy", "knee"]),
     help="Which budget to take. Default: the cheapest within one standard error of the best.",
 )
-@click.option("--max-tokens-per-question", type=click.IntRange(1), help="What one question may take at most.")
+@click.option(
+    "--max-tokens-per-question", type=click.IntRange(1), help="No call of a question is launched beyond so many tokens."
+)
 @click.option(
     "--price", type=(float, float), metavar="IN OUT", help="Prices of a million tokens: cost is money, not tokens."
 )
@@ -110,21 +112,24 @@ def tune(**options: Any) -> None:
     kind = "" if options["data"] == "math" else f"-{slug(options['data'])}"
     folder = Path(options["output"] or f"runs/{name}{kind}{'-quick' if options['quick'] else ''}")
     target = Path(options["profile"] or f"profiles/{name}{kind}.json")
+    _refuse_foreign(target, choice.engine)
     if options["worker"]:
         _work(choice, questions, plan, folder, target, options)
         return
-    _refuse_foreign(target, choice.engine)
     report = _run(choice, questions, plan, folder, target, started, options)
     report.profile.save(target)
     _print(report, target, time.monotonic() - started, options["mlflow_uri"])
 
 
 def _refuse_foreign(target: Path, engine: str) -> None:
-    """Engines of different servers may have names that end alike; one must not take the other's profile."""
+    """One engine must not take another's profile: not its probe, and least of all its file."""
     from coda_dspy.profile import Profile
 
-    if target.exists() and Profile.read(target).engine.rpartition("/")[0] not in ("", engine.rpartition("/")[0]):
-        raise UserError(f"{target} is the profile of {Profile.read(target).engine}; give --profile another file")
+    if not target.exists():
+        return
+    known = Profile.read(target).engine
+    if known not in (engine, engine.rpartition("/")[2]):
+        raise UserError(f"{target} is the profile of {known}, not of {engine}; give --profile another file")
 
 
 def _plan(options: dict[str, Any]) -> Any:
@@ -144,7 +149,8 @@ def _plan(options: dict[str, Any]) -> Any:
 
 def _space(space: Any, options: dict[str, Any]) -> Any:
     """The usual values, but those that `--search` and `--budget` name; the latter are not searched."""
-    from coda_dspy.budget import parse_fields, read_value
+    from coda_dspy.budget import BY_STAGE, parse_fields, read_value
+    from coda_dspy.ledger import STAGES
 
     values: dict[str, tuple[Any, ...]] = {}
     for text in options["search"]:
@@ -153,7 +159,12 @@ def _space(space: Any, options: dict[str, Any]) -> Any:
             raise UserError(f"--search {text!r} names no values; write it as field=value,value, as in n_plans=1,2,3")
         values[name.strip()] = tuple(read_value(value.strip()) for value in listed.split(","))
     fixed = parse_fields(options["budget"])
-    staged = [f"{name}.{stage}" for name, value in fixed.items() if isinstance(value, dict) for stage in value]
+    staged = [
+        f"{name}.{stage}"
+        for name, value in fixed.items()
+        if name in BY_STAGE
+        for stage in (value if isinstance(value, dict) else STAGES)
+    ]
     return space.without(*fixed, *staged).but(values)
 
 

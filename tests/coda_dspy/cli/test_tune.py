@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from coda_dspy import AdaptiveCoda, Profile
+from coda_dspy.cli.tune import _space
+from coda_dspy.optimizers.plan import WIDE
 from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
 pytest.importorskip("optuna")
@@ -148,10 +151,26 @@ def test_the_key_is_in_no_file_and_in_no_message(
     for run in runs:
         assert KEY not in run.stdout + run.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(path.name == "mlflow.db" for path in written)
+    assert any(path.name == "tracking.db" for path in written)
     assert any(path.suffix == ".json" and path.parent.name == "profiles" for path in written)
     for path in written:
         assert KEY.encode() not in path.read_bytes(), path
+
+
+def test_another_engines_profile_is_not_overwritten(command: list[str], tmp_path: Path) -> None:
+    other = Profile.of(AdaptiveCoda(), "openai/other")
+    other.save(tmp_path / "other.json")
+    done = subprocess.run([*command, "--profile", "other.json"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "other.json is the profile of openai/other, not of openai/fake" in done.stderr
+    assert Profile.read(tmp_path / "other.json") == other
+
+
+def test_what_the_budget_sets_is_not_searched() -> None:
+    given = {"search": (), "budget": ("temperature=0.3", "n_plans=2", "reasoning_effort.plan=high")}
+    found = _space(WIDE, given).values
+    assert not any(name.startswith(("temperature", "n_plans", "reasoning_effort.plan")) for name in found)
+    assert found["best_of_n"] == WIDE.values["best_of_n"]
 
 
 def test_bad_input_is_one_line_and_exit_code_2(command: list[str]) -> None:
