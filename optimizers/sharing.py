@@ -14,11 +14,10 @@ from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.errors import UserError
 
 from .budgets import BudgetSearch
-from .budgets.study import Study
+from .budgets.study import MOMENT, Study
 from .measuring import Measuring
 from .workbench import Workbench
 
-_MOMENT = 1.0  # seconds between looks at what the leader has published
 _PATIENCE = 3600.0  # seconds without a round to measure after which a worker takes the leader for dead
 
 
@@ -79,7 +78,7 @@ def work(bench: Workbench, meeting: Meeting, validation: Sequence[Any]) -> int:
             waiting = time.monotonic()
         elif time.monotonic() - waiting > _PATIENCE:
             raise UserError("no round to measure for an hour: start the tune itself, the same command without --worker")
-        time.sleep(_MOMENT)
+        time.sleep(MOMENT)
 
 
 def _measure(bench: Workbench, meeting: Meeting, told: Mapping[str, Any], validation: Sequence[Any]) -> int:

@@ -1,7 +1,6 @@
 """Choose among measured budgets."""
 
 from collections.abc import Callable, Sequence
-from math import hypot
 
 from .trial import Trial
 
@@ -63,7 +62,7 @@ def _knee(trials: Sequence[Trial]) -> Trial:
 
     def height(trial: Trial) -> float:
         across, up = (trial.cost - low.cost) / run, (trial.accuracy.value - low.accuracy.value) / rise
-        return (up - across) / hypot(1, 1)
+        return up - across
 
     return max(on_front, key=height)
 

@@ -16,7 +16,7 @@ from .space import Point, Space, is_possible, point_name
 from .trial import Trial
 
 _BEAT = 30  # seconds after which a worker says again that it lives; silent for four of them, it is dead
-_MOMENT = 1.0  # seconds between looks at what others do
+MOMENT = 1.0  # seconds between looks at what others do
 _TRIES, _TRIES_BY_CHANCE = 4, 100  # asks for a point that is new
 
 
@@ -127,7 +127,7 @@ class Study:
 
         if not self._shared or not self._stored((optuna.trial.TrialState.RUNNING,)):
             return False
-        time.sleep(_MOMENT)
+        time.sleep(MOMENT)
         return True
 
     def publish(self, **told: Any) -> None:
@@ -218,7 +218,7 @@ def _storage(storage: Path | str) -> Any:
         except SQLAlchemyError:  # also where another process is just making the same tables
             if not tries_left:
                 raise
-            time.sleep(_MOMENT)
+            time.sleep(MOMENT)
     raise AssertionError("the last try returns or raises")
 
 
