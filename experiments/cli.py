@@ -2,8 +2,9 @@
 
 import shlex
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
@@ -12,7 +13,10 @@ from coda_dspy.cli.display import RunDisplay, console, err_console, quiet_librar
 from coda_dspy.cli.evaluate import STOPPED, chosen
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug
 from coda_dspy.errors import UserError
-from coda_dspy.experiments.tables import TABLES
+from coda_dspy.experiments.tables import TABLES, Table
+
+if TYPE_CHECKING:
+    from coda_dspy.experiments.running import Row, Setup
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -33,82 +37,115 @@ def list_tables() -> None:
     console.print(table("", ["table", "what it asks", "kinds", "variants", "the paper's figures"], rows))
 
 
+def _measuring_options(command: Any) -> Any:
+    """Engine, questions, and how much of the machine a measurement may take."""
+    for option in reversed(
+        (
+            engine_options,
+            click.option(
+                "--data", required=True, help="A built-in set, a benchmark, or a JSON Lines file with answers."
+            ),
+            click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run."),
+            click.option(
+                "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder. Default: in runs/."
+            ),
+            click.option(
+                "--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time."
+            ),
+            click.option(
+                "--max-tokens-total", type=click.IntRange(1), help="Start no question once so many tokens are billed."
+            ),
+            click.option(
+                "--deadline", type=click.FloatRange(0, min_open=True), help="Start no question after so many minutes."
+            ),
+            click.option(
+                "--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the run is tracked."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 @experiments.command("run")
 @click.argument("name", metavar="TABLE")
-@engine_options
-@click.option("--data", required=True, help="A built-in set, a benchmark, or a JSON Lines file with answers.")
+@_measuring_options
 @click.option("--limit", type=click.IntRange(1), help="Only so many questions: the first ones, or with --seed any.")
 @click.option("--seed", type=int, help="Shuffle the questions before --limit, the same way for the same seed.")
 @click.option("--samples", type=click.IntRange(1, 256), default=1, show_default=True, help="Answers to each question.")
 @click.option("--preset", default="quick", show_default=True, help="quick, paper-qwen3, paper-gpt-oss or max.")
 @budget_option
-@click.option("--sandbox", default="auto", show_default=True, help="Where model-written programs run.")
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder. Default: in runs/.")
-@click.option("--workers", type=click.IntRange(1, 1024), default=8, show_default=True, help="Questions at a time.")
-@click.option("--max-tokens-total", type=click.IntRange(1), help="Start no question once so many tokens are billed.")
-@click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Start no question after so many minutes.")
-@click.option("--mlflow-uri", default="sqlite:///mlflow.db", show_default=True, help="Where the run is tracked.")
 def run_table(name: str, **options: Any) -> None:
     """Measure every variant of TABLE on the same questions and samples; the same command goes on after a crash."""
     quiet_libraries()
     if name not in TABLES:
         raise UserError(f"{name!r} is no table; choose one of: {', '.join(TABLES)}")
     select_sandbox(options["sandbox"])
+    from coda_dspy.budget import Budget, parse_fields
     from coda_dspy.data import load
-    from coda_dspy.evaluation import Stop
+    from coda_dspy.experiments.running import run
 
     spec = TABLES[name]
+    budget = Budget.preset(options["preset"]).replace(**spec.budget).replace(**parse_fields(options["budget"]))
     questions = chosen(load(options["data"]), options["seed"], options["limit"])
-    choice = EngineChoice(*(options[key] for key in ("engine", "api_base", "api_key_env", "decoding")))
-    parts = ["experiment", name, slug(options["data"]), slug(choice.engine or "")]
+    lm = _engine(options)
+    parts = ["experiment", name, slug(options["data"]), slug(options["engine"] or "")]
     folder = options["output"] or Path("runs") / "-".join(parts)
-    stop = Stop(options["max_tokens_total"], options["deadline"])
-    rows = _measured(spec, questions, choice, folder, stop, options)
-    _report(spec, rows, folder)
-    missing = len(spec.variants) * len(questions) * options["samples"] - sum(len(r.results) for r in rows if r.measured)
-    if missing:
-        reason = stop.reached or "some questions are not answered by every variant yet"
-        err_console.print(Text(f"stopped: {reason}; the same command goes on"))
-        sys.exit(STOPPED)
+    answers = len(spec.variants) * len(questions) * options["samples"]
+    _measure(spec, lm, folder, answers, options, lambda setup: run(spec, questions, budget, setup))
 
 
-def _measured(spec: Any, questions: Any, choice: Any, folder: Path, stop: Any, options: dict[str, Any]) -> Any:
-    from coda_dspy.budget import Budget, parse_fields
-    from coda_dspy.evaluation import new_session
-    from coda_dspy.experiments.running import run
+@experiments.command("tuned")
+@click.argument("tune", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@_measuring_options
+def run_tuned(tune: Path, **options: Any) -> None:
+    """Compare what a tune found, on its held-out questions, with the engine alone, self-consistency at equal tokens,
+    and the paper's settings. FOLDER is the tune's own; what it generated is not generated again."""
+    quiet_libraries()
+    select_sandbox(options["sandbox"])
+    from coda_dspy.data import load
+    from coda_dspy.experiments.tuned import TABLE, FinishedTune, run
+
+    lm = _engine(options)
+    finished = FinishedTune.read(tune, load(options["data"]), lm)
+    folder = options["output"] or tune / "compared"
+    _measure(TABLE, lm, folder, 4 * len(finished.test), options, lambda setup: run(finished, setup))
+
+
+def _engine(options: dict[str, Any]) -> Any:
+    return EngineChoice(*(options[key] for key in ("engine", "api_base", "api_key_env", "decoding"))).connect()
+
+
+def _measure(
+    spec: Table, lm: Any, folder: Path, answers: int, options: dict[str, Any], run: "Callable[[Setup], Sequence[Row]]"
+) -> None:
+    """Measure with a display and in MLflow, and show the table."""
+    from coda_dspy.evaluation import Stop
+    from coda_dspy.experiments.running import Setup
     from coda_dspy.tracking import Tracker
 
-    budget = Budget.preset(options["preset"]).replace(**spec.budget).replace(**parse_fields(options["budget"]))
-    lm = choice.connect()
+    stop = Stop(options["max_tokens_total"], options["deadline"])
     tracker = Tracker(options["mlflow_uri"], "coda-experiments", f"{spec.name} {lm.model}", folder / "mlflow.json")
-    tracker.params(
-        {"table": spec.name, "engine": lm.model, "data": Path(options["data"]).name, "limit": len(questions)}
-    )
-    each, session = len(questions) * options["samples"], new_session()
+    tracker.params({"table": spec.name, "engine": lm.model, "data": Path(options["data"]).name, "answers": answers})
     status = "FAILED"
     try:
-        with RunDisplay(len(spec.variants) * each, options["deadline"]) as display:
-            display.phase(f"{spec.name}, {len(spec.variants)} variants", len(spec.variants) * each)
-            rows = run(
-                spec,
-                questions,
-                lm,
-                folder,
-                budget=budget,
-                samples=options["samples"],
-                workers=options["workers"],
-                stop=stop,
-                on_result=display.result,
-                session=session,
-            )
+        with RunDisplay(answers, options["deadline"]) as display:
+            display.phase(spec.name, answers)
+            samples, workers = options.get("samples", 1), options["workers"]
+            setup = Setup(lm, folder, samples=samples, workers=workers, stop=stop, on_result=display.result)
+            rows = run(setup)
         status = "KILLED" if stop.reached else "FINISHED"
         _track(tracker, spec, rows, folder)
-        return rows
     except KeyboardInterrupt:
         status = "KILLED"
         raise
     finally:
         tracker.close(status)
+    _report(spec, rows, folder)
+    if sum(len(row.results) for row in rows if row.measured) < answers:
+        reason = stop.reached or "some questions are not answered by every variant yet"
+        err_console.print(Text(f"stopped: {reason}; the same command goes on"))
+        sys.exit(STOPPED)
 
 
 def _track(tracker: Any, spec: Any, rows: Any, folder: Path) -> None:

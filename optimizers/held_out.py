@@ -4,12 +4,19 @@ from collections.abc import Sequence
 
 import dspy
 
+from coda_dspy.budget import Budget
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable, Result
+from coda_dspy.program import Conductor
 
 from .workbench import TEST_ENDS, Workbench, key_of, small
 
 FRESH = 7919  # rollout base of the held-out measurement
+
+
+def engine_alone(budget: Budget, adapter: str) -> Conductor:
+    """One direct, greedy answer to the prompt as written: what everything is compared with."""
+    return small(AdaptiveCoda(budget, adapter=adapter), "direct")
 
 
 def measure_held_out(
@@ -25,7 +32,7 @@ def measure_held_out(
         questions: The held-out questions.
         tokens_each: Tokens that a question takes both of them together.
     """
-    plain_program = small(AdaptiveCoda(bench.plan.budget, adapter=bench.adapter), "direct")
+    plain_program = engine_alone(bench.plan.budget, bench.adapter)
     plain: list[Result] = []
     tuned: list[Result] = []
     test = questions[: bench.fitting("test", len(questions), tokens_each, TEST_ENDS)]

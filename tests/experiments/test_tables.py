@@ -17,7 +17,7 @@ from coda_dspy.data import Question
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import JsonLines
 from coda_dspy.experiments.rendering import as_csv, cells, markdown, write
-from coda_dspy.experiments.running import Row, run
+from coda_dspy.experiments.running import Row, Setup, run
 from coda_dspy.experiments.tables import TABLES
 from coda_dspy.profile import ALGORITHMS
 from coda_dspy.programs import Case
@@ -47,7 +47,7 @@ def test_every_table_names_algorithms_and_budgets_that_exist() -> None:
 
 def test_either_is_right_where_one_of_the_paths_is(tmp_path: Path) -> None:
     _, lm = engine(half)
-    direct, code, either = run(TABLES["table5"], SUMS, lm, tmp_path, budget=BUDGET)
+    direct, code, either = run(TABLES["table5"], SUMS, BUDGET, Setup(lm, tmp_path))
     right = [{r.id for r in row.results if r.correct} for row in (direct, code, either)]
     assert right[0] == {"q0", "q2", "q4", "q6"} and right[1] == {"q0", "q3", "q6"}
     assert right[2] == right[0] | right[1]
@@ -57,13 +57,13 @@ def test_either_is_right_where_one_of_the_paths_is(tmp_path: Path) -> None:
 
 def test_variants_share_their_samples_and_a_second_call_generates_nothing(tmp_path: Path) -> None:
     made, lm = engine(answering(["1", "2", "3"], ["1", "2", "3"]))
-    rows = run(TABLES["table3"], SUMS[:3], lm, tmp_path, budget=BUDGET)
+    rows = run(TABLES["table3"], SUMS[:3], BUDGET, Setup(lm, tmp_path))
     calls = len(made.calls)
     by_name = {row.name: row for row in rows}
     without = by_name["without self-reflection"].results
     assert all(r.billed_calls == 0 for r in without)  # its plans and executions are those of Coda
     assert by_name["recall@best_of_N"].results[0].correct == by_name["Coda"].results[0].recalled
-    assert run(TABLES["table3"], SUMS[:3], lm, tmp_path, budget=BUDGET) == rows
+    assert run(TABLES["table3"], SUMS[:3], BUDGET, Setup(lm, tmp_path)) == rows
     assert len(made.calls) == calls
 
 
@@ -79,7 +79,7 @@ def test_without_tests_a_program_is_tried_on_none_not_even_on_examples(tmp_path:
 
     made, lm = engine(script)
     budget = BUDGET.replace(refine_rounds=1)
-    rows = {row.name: row.results[0] for row in run(TABLES["table7"], [task], lm, tmp_path, budget=budget)}
+    rows = {row.name: row.results[0] for row in run(TABLES["table7"], [task], budget, Setup(lm, tmp_path))}
     assert (rows["baseline"].correct, rows["Coda"].correct, rows["Coda with tests"].correct) == (False, False, True)
     assert not any(stage == "refine" for stage in rows["Coda"].stages)
     assert not any("fails" in call.prompt for call in made.calls if call.stage == "reflect" and "passes" in call.prompt)
@@ -88,13 +88,13 @@ def test_without_tests_a_program_is_tried_on_none_not_even_on_examples(tmp_path:
 def test_questions_of_another_kind_are_refused(tmp_path: Path) -> None:
     _, lm = engine(half)
     with pytest.raises(UserError, match="table7 is about code, but there are math questions"):
-        run(TABLES["table7"], SUMS, lm, tmp_path, budget=BUDGET)
+        run(TABLES["table7"], SUMS, BUDGET, Setup(lm, tmp_path))
 
 
 def test_what_is_written_holds_the_figures_their_intervals_and_the_command(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     _, lm = engine(half)
-    rows = run(TABLES["table5"], SUMS, lm, tmp_path / "run", budget=BUDGET)
+    rows = run(TABLES["table5"], SUMS, BUDGET, Setup(lm, tmp_path / "run"))
     paths = write(TABLES["table5"], rows, tmp_path / "out", "the command")
     assert {path.suffix for path in paths} == {".md", ".csv", ".png"}
     text = markdown(TABLES["table5"], rows, "the command")
