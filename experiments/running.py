@@ -11,10 +11,10 @@ from typing import Any
 import dspy
 
 from coda_dspy import AdaptiveCoda, Budget
+from coda_dspy.algorithms import with_algorithm
 from coda_dspy.data import Question
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result, Stop, evaluate_in
-from coda_dspy.profile import with_algorithm
 
 from .tables import Derived, Table, Variant
 
