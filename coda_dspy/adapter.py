@@ -62,12 +62,7 @@ class PlainAdapter(Adapter):
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         visible, _ = strip_thinking(completion)
         if not visible.strip():
-            raise AdapterParseError(
-                adapter_name="PlainAdapter",
-                signature=signature,
-                lm_response=completion,
-                message="The reply holds no text outside its thinking.",
-            )
+            raise _no_text(self, signature, completion)
         begun = dspy.settings.get("coda_begun") or ""
         return {_output_of(signature): (visible if visible.startswith(begun) else begun + visible).strip()}
 
@@ -90,12 +85,7 @@ class SectionAdapter(ChatAdapter):
             parsed = {output: _after_loose_marker(output, visible)}
         text = str(parsed.get(output) or "").strip()
         if not text:
-            raise AdapterParseError(
-                adapter_name="SectionAdapter",
-                signature=signature,
-                lm_response=completion,
-                message="The reply holds no text outside its thinking.",
-            )
+            raise _no_text(self, signature, completion)
         return {output: text}
 
 
@@ -118,6 +108,11 @@ def _output_of(signature: Any) -> str:
     if len(outputs) != 1:
         raise UserError(f"{signature.__name__} has {len(outputs)} outputs; these adapters need exactly one text output")
     return str(outputs[0])
+
+
+def _no_text(adapter: Adapter, signature: Any, completion: str) -> AdapterParseError:
+    message = "The reply holds no text outside its thinking."
+    return AdapterParseError(type(adapter).__name__, signature, completion, message=message)
 
 
 def _title(signature: dspy.Signature, name: str) -> str:

@@ -86,7 +86,7 @@ class Coder(dspy.Module):
             computed = compute(program) if program is not None else None
             answer = computed.answer if computed is not None else None
             if answer is not None:
-                answer = answers.extract(question.task, f"Answer: {answer}")
+                answer = answers.extract(question.task, f"Answer: {answer}") or answers.extract(question.task, answer)
             if answer is not None:
                 shown = f"{reply.text.rstrip()}\n\nThe program computes:\nAnswer: {answer}"
                 return Solution(answer, replace(reply, text=shown))

@@ -5,48 +5,26 @@ Loading is all or nothing, a mismatch names its field, and save, load, save give
 
 import json
 import os
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from coda_dspy.adapter import adapter_named
+from coda_dspy.algorithms import Algorithm, with_algorithm
 from coda_dspy.bounds import MOST_DEMOS, MOST_IN_A_PROMPT, named, read_json, refuse_absurd
 from coda_dspy.budget import FIELDS, Budget
-from coda_dspy.conductor import AdaptiveCoda, Coda
+from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import redact
 from coda_dspy.engines.connect import check_decoding
 from coda_dspy.errors import UserError
+from coda_dspy.files import write_atomically
 from coda_dspy.learned import Learned
 from coda_dspy.program import Conductor
 
 VERSION: Literal[1] = 1
-# The engine alone: one direct, greedy call and nothing behind it.
-ASKED_ONCE: dict[str, Any] = {
-    "num_attempts_baseline": 1,
-    "num_attempts_coding": 0,
-    "num_attempts_coda": 0,
-    "best_of_n": 1,
-    "n_plans": 1,
-    "stop_on_agreement": False,
-    "refine_rounds": 0,
-    "temperature": {"direct": 0.0},
-}
-# The coding agent alone: one greedy program, run once.
-CODED_ONCE: dict[str, Any] = {
-    **ASKED_ONCE,
-    "num_attempts_baseline": 0,
-    "num_attempts_coding": 1,
-    "temperature": {"code": 0.0},
-}
-# Direct attempts and their vote, nothing else.
-VOTED: dict[str, Any] = {"num_attempts_coding": 0, "num_attempts_coda": 0, "stop_on_agreement": False}
-_CHANGES = {"direct": ASKED_ONCE, "code": CODED_ONCE, "self-consistency": VOTED}
-Algorithm = Literal["adaptive", "coda", "direct", "code", "self-consistency"]
-ALGORITHMS: tuple[str, ...] = get_args(Algorithm)
 
 
 class Prompt(BaseModel):
@@ -174,59 +152,6 @@ class Profile(BaseModel):
         content = self.model_dump(mode="json", exclude=unknown)
         text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         write_atomically(Path(path), redact(text))
-
-
-def with_algorithm(program: AdaptiveCoda, algorithm: str) -> Conductor:
-    """The program that runs one of the algorithms with the prompts and the budget of an `AdaptiveCoda`.
-
-    `direct` is the engine asked once, greedily: the path that easy questions take. `code` is one greedy program for a
-    maths problem, run once. `self-consistency` is the vote of `num_attempts_baseline` direct attempts. These three
-    change the program's budget.
-
-    Raises:
-        UserError: There is no algorithm of that name.
-    """
-    if algorithm == "adaptive":
-        return program
-    if algorithm == "coda":
-        coda: Coda = program.coda
-        coda.adapter, coda.lm = program.adapter, program.lm
-        return coda
-    if algorithm in _CHANGES:
-        program.budget.load_state(program.budget.replace(**_CHANGES[algorithm]).dump_state())
-        return program
-    raise UserError(f"algorithm {algorithm!r} does not exist; choose one of: {', '.join(ALGORITHMS)}")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file in one step: readers see the old content or the new one, and a failure leaves the old one.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
-    temporary: str | None = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(_mode_of(path))
-        Path(temporary).replace(path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise UserError(f"{path} cannot be written: {error.strerror}; what was there before is unchanged") from error
-
-
-def _mode_of(path: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets (temporary files are private)."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _prompt_of(predict: dspy.Predict) -> Prompt:

@@ -26,6 +26,11 @@ class Sample(NamedTuple):
     step: str = ""
     retry: int = 0
 
+    def shown(self, stage: str) -> str:
+        """The stage and its place, for people: `execute (coda, attempt 1, plan 2)`."""
+        plan = f", plan {self.plan + 1}" if stage in ("plan", "execute", "refine") else ""
+        return f"{stage} ({self.path}, attempt {self.attempt + 1}{plan})"
+
 
 def rollout_id(base: int, sample: Sample) -> int:
     """The rollout id of one sample: 48 bits.

@@ -8,7 +8,7 @@ from typing import Any
 
 from coda_dspy.evaluation import summarize
 from coda_dspy.evaluation.statistics import accuracy, closure_of, mean_tokens, paired_difference
-from coda_dspy.profile import write_atomically
+from coda_dspy.files import write_atomically
 
 from .running import Row
 from .tables import Table

@@ -10,10 +10,10 @@ from pathlib import Path
 import dspy
 
 from coda_dspy import AdaptiveCoda, Budget
+from coda_dspy.algorithms import with_algorithm
 from coda_dspy.data import Question
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result, Stop, evaluate_in, new_session
-from coda_dspy.profile import with_algorithm
 from coda_dspy.program import Conductor
 
 from .tables import Derived, Table, Variant

@@ -16,7 +16,7 @@ class Variant:
 
     Args:
         name: As the table calls it.
-        algorithm: One of `coda_dspy.profile.ALGORITHMS`.
+        algorithm: One of `coda_dspy.algorithms.ALGORITHMS`.
         budget: Fields of the budget that the variant sets.
     """
 

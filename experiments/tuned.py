@@ -12,13 +12,13 @@ from typing import Self
 import dspy
 
 from coda_dspy import AdaptiveCoda, Budget, Profile
+from coda_dspy.algorithms import VOTED
 from coda_dspy.data import Question, fingerprint, split
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import RunFolder
 from coda_dspy.evaluation.statistics import mean_tokens
 from coda_dspy.optimizers.budgets import PAPER, budget_at
 from coda_dspy.optimizers.held_out import FRESH, engine_alone
-from coda_dspy.profile import VOTED
 
 from .running import Row, Setup, common, measure
 from .tables import KINDS, Table

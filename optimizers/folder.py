@@ -3,7 +3,7 @@
 import json
 
 from coda_dspy.evaluation import JsonLines, Pool, RunFolder
-from coda_dspy.profile import write_atomically
+from coda_dspy.files import write_atomically
 
 
 class TuneFolder(RunFolder):

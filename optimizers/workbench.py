@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import dspy
 
+from coda_dspy.algorithms import with_algorithm
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable, Pool, Result, evaluate, new_session
-from coda_dspy.profile import with_algorithm
 from coda_dspy.program import Conductor
 from coda_dspy.tracking.traces import Traces
 

@@ -147,9 +147,9 @@ def program_of(options: dict[str, Any], kind: str | None = None) -> Any:
 
     With a `kind` of question, the profile that ships for the engine is taken where none was asked for.
     """
+    from coda_dspy.algorithms import with_algorithm
     from coda_dspy.budget import Budget, parse_fields
     from coda_dspy.conductor import AdaptiveCoda
-    from coda_dspy.profile import with_algorithm
 
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     changes = parse_fields(options["budget"])

@@ -158,11 +158,7 @@ def _print(prediction: Any, seconds: float, stages: tuple[str, ...]) -> None:
 
 
 def _print_step(step: Any) -> None:
-    place = step.sample
-    where = f"{place.path}, attempt {place.attempt + 1}"
-    if step.stage in ("plan", "execute", "refine"):
-        where += f", plan {place.plan + 1}"
-    console.rule(Text(f"{step.stage} ({where})"), align="left")
+    console.rule(Text(step.sample.shown(step.stage)), align="left")
     console.print(Text(safe(step.text) if step.failure is None else f"failed: {safe(step.failure)}"))
 
 

@@ -10,7 +10,7 @@ import dspy
 from filelock import FileLock, Timeout
 
 from coda_dspy.errors import UserError
-from coda_dspy.profile import write_atomically
+from coda_dspy.files import write_atomically
 
 
 class RunFolder:

@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 import dspy
 
+from coda_dspy.algorithms import ASKED_ONCE
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import engine_name
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import Gradable, JsonLines, RunFolder, locked, settings_of
-from coda_dspy.profile import ASKED_ONCE, write_atomically
+from coda_dspy.files import write_atomically
 
 from . import speed
 from .calls import Asker, Call

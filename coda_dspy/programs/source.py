@@ -13,9 +13,9 @@ _PYTHON = ("python", "py", "python3")
 def program_in(reply: str, entry_point: str | None = None) -> str | None:
     """The program of a reply, or `None`.
 
-    The last code block that is whole Python counts (of those that define the entry point, where one is wanted). Blocks
-    without a language count only where none is labelled Python, and bare values never: models quote outputs. Without
-    any block, a reply that is Python from end to end is the program.
+    The last code block that is whole Python counts (of those that define the entry point, where one is wanted), with
+    the functions of earlier ones that it uses. Blocks without a language count only where none is labelled Python, and
+    bare values never: models quote outputs. Without any block, a reply that is Python from end to end is the program.
 
     Args:
         reply: What the model said.
@@ -25,9 +25,15 @@ def program_in(reply: str, entry_point: str | None = None) -> str | None:
     blocks = [(language.lower(), dedent(body).strip("\n")) for language, body in _BLOCK.findall(reply)]
     labelled = [body for language, body in blocks if language in _PYTHON and _is_program(body)]
     candidates = labelled or [body for language, body in blocks if not language and _is_program(body)] or _bare(reply)
-    wanted = [program for program in candidates if entry_point is None or entry_point in defined_in(program)]
-    found = wanted or candidates
-    return found[-1] if found else None
+    wanted = [program for program in candidates if entry_point in defined_in(program)] if entry_point else []
+    return (wanted[-1] if wanted else _with_its_functions(candidates)) if candidates else None
+
+
+def _with_its_functions(programs: Sequence[str]) -> str:
+    """The last program, behind those that define a function which it uses: models show a call in a block of its own."""
+    *earlier, last = programs
+    used = {node.id for node in ast.walk(ast.parse(last)) if isinstance(node, ast.Name)} - defined_in(last)
+    return "\n\n".join([*(program for program in earlier if defined_in(program) & used), last])
 
 
 def defined_in(program: str) -> set[str]:

@@ -124,11 +124,7 @@ def _class(record: PoolRecord, members: Sequence[int]) -> tuple[str, int, str]:
 
 
 def _step(step: StepRow) -> Part:
-    place = step.place
-    where = f"{place.path}, attempt {place.attempt + 1}"
-    if step.stage in ("plan", "execute", "refine"):
-        where += f", plan {place.plan + 1}"
-    title = f"{step.stage} ({where})"
+    title = step.place.shown(step.stage)
     if step.failure is not None:
         return _text(title, f"failed: {step.failure}\n{step.text}".strip(), failed=True)
     return _text(title, step.text)

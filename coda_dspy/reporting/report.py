@@ -14,7 +14,7 @@ from typing import Any
 
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import summarize
-from coda_dspy.profile import write_atomically
+from coda_dspy.files import write_atomically
 
 from .charts import charts
 from .folders import Run, read_run

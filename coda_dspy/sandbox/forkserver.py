@@ -139,7 +139,6 @@ class Fork:
 def _folder_with(files: Files) -> str:
     """A folder on the disk, for the level at which a run cannot mount one of its own. Programs can only read it."""
     folder = tempfile.mkdtemp(prefix="coda-sandbox-")
-    os.chmod(folder, 0o755)  # noqa: PTH101 - programs of root's sandbox are another user
     for name, content in files.items():
         Path(folder, name).write_bytes(encoded(content))
     return folder

@@ -6,10 +6,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from coda_dspy.algorithms import ASKED_ONCE
 from coda_dspy.budget import BY_STAGE, Budget
 from coda_dspy.errors import UserError
 from coda_dspy.optimizers.prompts.counting import most_calls_at
-from coda_dspy.profile import ASKED_ONCE
 
 Point = dict[str, Any]
 """What a budget sets beside its base: values by field, of one stage as `temperature.plan`."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from coda_dspy.evaluation import Gradable, Result
-from coda_dspy.profile import write_atomically
+from coda_dspy.files import write_atomically
 from coda_dspy.program import Conductor
 
 from .board import Prompt, prompts_of, put_prompts

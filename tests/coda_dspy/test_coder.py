@@ -112,6 +112,12 @@ def test_a_candidate_by_program_shows_what_the_program_computes() -> None:
     assert prediction.solution.endswith("The program computes:\nAnswer: 42")
 
 
+def test_a_program_may_print_its_answer_in_a_sentence() -> None:
+    _, lm = engine(lambda call: block("print('After', 3, 'days, Tom has', 4 * 3, 'apples.')"))
+    budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0)
+    assert AdaptiveCoda(budget, lm=lm)(question="Q?").answer == "12"
+
+
 def planned(path_line: str, made_by: str = "print(8)") -> object:
     """Plans that end with the line given; executions in words answer 5, programs compute 8."""
 

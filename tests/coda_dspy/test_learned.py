@@ -14,9 +14,10 @@ from lessons import answers, share, votes
 from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget, Coda
+from coda_dspy.algorithms import with_algorithm
 from coda_dspy.errors import UserError
 from coda_dspy.learned import AnswerCounts, Learned
-from coda_dspy.profile import Profile, with_algorithm
+from coda_dspy.profile import Profile
 from coda_dspy.testing import ScriptedCall
 from coda_dspy.voting import AnswerClass, classify, plurality
 

@@ -7,8 +7,8 @@ import pytest
 from scripts import answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget, Coda, Profile, load
+from coda_dspy.algorithms import with_algorithm
 from coda_dspy.errors import UserError
-from coda_dspy.profile import with_algorithm
 
 KEY = "sk-sentinel-0123456789"
 

@@ -21,3 +21,9 @@ def test_the_same_place_gives_the_same_sample(base: int, place: Sample) -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), places), unique=True))
 def test_different_places_give_different_samples(calls: list[tuple[int, Sample]]) -> None:
     assert len({rollout_id(base, place) for base, place in calls}) == len(calls)
+
+
+def test_a_place_is_shown_with_its_plan_where_there_is_one() -> None:
+    place = Sample("coda", attempt=0, plan=1)
+    assert place.shown("execute") == "execute (coda, attempt 1, plan 2)"
+    assert place.shown("reflect") == "reflect (coda, attempt 1)"

@@ -13,13 +13,13 @@ import pytest
 from scripts import answering, engine
 
 from coda_dspy import Budget
+from coda_dspy.algorithms import ALGORITHMS
 from coda_dspy.data import Question
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import JsonLines
 from coda_dspy.experiments.rendering import as_csv, cells, markdown, write
 from coda_dspy.experiments.running import Row, Setup, run
 from coda_dspy.experiments.tables import TABLES
-from coda_dspy.profile import ALGORITHMS
 from coda_dspy.programs import Case
 from coda_dspy.testing import FakeOpenAIServer, Reply, ScriptedCall, ServerCall
 

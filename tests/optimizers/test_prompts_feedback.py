@@ -17,6 +17,7 @@ from prompt_scripts import (
 from scripts import engine
 
 from coda_dspy import AdaptiveCoda, Budget, Coda
+from coda_dspy.algorithms import CODED_ONCE
 from coda_dspy.data import Question
 from coda_dspy.optimizers import optimizer_named
 from coda_dspy.optimizers.prompts.allowance import Allowance
@@ -25,7 +26,6 @@ from coda_dspy.optimizers.prompts.gepa import examples_of
 from coda_dspy.optimizers.prompts.interface import Planned
 from coda_dspy.optimizers.prompts.search import Search
 from coda_dspy.optimizers.prompts.watching import Asked
-from coda_dspy.profile import CODED_ONCE
 from coda_dspy.program import Conductor
 from coda_dspy.programs import Case
 from coda_dspy.testing import Reply, ScriptedCall

@@ -8,6 +8,7 @@ import resource
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from . import landlock, namespaces, seccomp, syscalls
 from .protocol import Descriptors, Job, read_all
@@ -68,10 +69,14 @@ def lock(walls: Walls, job: Job, given: Descriptors) -> str:
 
 def _enter_folder(walls: Walls, job: Job, files: Mapping[str, str]) -> None:
     """Go to the run's own folder. At level `landlock` the host has written the files already."""
+    uid, gid = walls.user or (os.getuid(), os.getgid())
     if walls.level != "namespaces":
         os.chdir(job.folder or "/")
+        if job.folder and walls.user is not None:  # the folder and its files are root's alone
+            for name in (".", *files):
+                os.chown(name, -1, gid)
+                Path(name).chmod(0o750)
         return
-    uid, gid = walls.user or (os.getuid(), os.getgid())
     namespaces.private_folder(job.disk_mb, job.disk_files, uid, gid)
     os.chdir(namespaces.WORK)
     for name, content in files.items():
@@ -128,6 +133,7 @@ def mapped_bytes(process_table: int | None = None) -> int:
 
 def _restrict_paths(walls: Walls, job: Job) -> None:
     if job.folder:  # a rule set of its own: no run sees the files of another
-        landlock.restrict(landlock.ruleset((*walls.rules, (job.folder, landlock.READ))))
+        # As ".": no other name may lead to it where the programs' user cannot enter the folders above.
+        landlock.restrict(landlock.ruleset((*walls.rules, (".", landlock.READ))))
     elif walls.ruleset is not None:
         landlock.restrict(walls.ruleset)

@@ -183,6 +183,12 @@ def test_programs_that_do_the_same_behave_the_same() -> None:
         ("def main():\n    print(42)", "42"),
         ("print(7)\nprint(None)", "7"),
         (" + ".join(["1"] * 900), "900"),
+        ("print(0.1 + 0.2)", "0.3"),
+        ("print(f'It costs ${1.1 * 3} in all')", "It costs $3.3 in all"),
+        ("print(18 - 4e-15)", "18"),
+        ("print(100 / 3)", "33.333333333333336"),
+        ("print('3.14159265358979323846264338327950288')", "3.14159265358979323846264338327950288"),
+        ("def total(a, b):\n    return a + b\n\nif __name__ == '__main__':\n    total(3, 4)", "7"),
     ],
 )
 def test_what_a_program_computes_is_taken(program: str, answer: str) -> None:
@@ -327,6 +333,10 @@ def test_a_forked_process_runs_programs_of_its_own() -> None:
         ("x: int = 7", "7"),
         ("def apples():\n    return 5\ntotal = apples() * 3", "15"),
         ("total = 0\nfor n in range(4):\n    total += n", "6"),
+        ("if 3 > 2:\n    total = 7\nelse:\n    total = 8", "7"),
+        ("try:\n    total = 7\nexcept ValueError:\n    pass", "7"),
+        ("while True:\n    total = 5\n    break", "5"),
+        ("total = 5\nassert total > 0\n'''The total is 5.'''", "5"),
     ],
 )
 def test_a_last_value_is_taken_before_a_function_is_called(program: str, answer: str) -> None:

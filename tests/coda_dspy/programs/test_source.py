@@ -19,6 +19,10 @@ from coda_dspy.programs import program_in
         ("```\nprint(3)\n```\nIt prints\n```\n3\n```", "print(3)"),
         ("1. Do:\n   ```python\n   if True:\n       print(2)\n   ```", "if True:\n    print(2)"),
         ("```python\r\nprint(4)\r\n```", "print(4)"),
+        (
+            "```python\ndef f():\n    return 1\n```\nUse:\n```python\nprint(f())\n```",
+            "def f():\n    return 1\n\nprint(f())",
+        ),
         ("The answer is 4.", None),
         ("```python\nthis is no code\n```", None),
         ("", None),

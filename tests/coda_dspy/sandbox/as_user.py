@@ -1,5 +1,7 @@
 """Serve a sandbox to a test from a process of another user: `python as_user.py KIND UID`, JSON lines in and out.
 
+A third argument is a folder for temporary files, made for this user alone, as are the files.
+
 Started by root. Where Python itself lies in a folder that only root can enter, a mount namespace of this process's own
 shows it at its usual place all the same.
 """
@@ -23,6 +25,10 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     reveal([Path(sys.base_prefix), Path(sys.prefix), _PROJECT])
+    for closed in sys.argv[3:]:
+        os.umask(0o077)
+        Path(closed).mkdir(parents=True, exist_ok=True)
+        tempfile.tempdir = closed
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

@@ -25,11 +25,11 @@ Attack = Callable[..., ExecutionResult]
 class OtherUsersSandbox:
     """The methods of `Sandbox`, done by a process of another user."""
 
-    def __init__(self, kind: str, uid: int) -> None:
+    def __init__(self, kind: str, uid: int, *temporary: str) -> None:
         self.uid = uid
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, str(AS_USER), kind, str(uid)],
+            [sys.executable, str(AS_USER), kind, str(uid), *temporary],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
@@ -145,6 +145,20 @@ def fresh(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 def fork_server(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """Every kind that contains something, opened for one test alone."""
     yield from _open(request.param)
+
+
+@pytest.fixture(params=["everybody", "root"])
+def roots_sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OtherUsersSandbox]:
+    """Root's sandbox whose programs are another user; temporary files lie where everybody or only root can enter."""
+    if os.getuid() != 0:
+        pytest.skip("only root's programs become another user")
+    temporary = [str(tmp_path / "closed")] if request.param == "root" else []
+    sandbox = OtherUsersSandbox("landlock", 0, *temporary)
+    if sandbox.unavailable:
+        sandbox.close()
+        pytest.skip(sandbox.unavailable)
+    yield sandbox
+    sandbox.close()
 
 
 @pytest.fixture

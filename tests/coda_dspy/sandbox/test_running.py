@@ -114,6 +114,20 @@ def test_files_are_in_the_folder_it_starts_in(any_sandbox: Sandbox) -> None:
     assert any_sandbox.run(code, files=files).stdout == "ü\n b'\\x00\\xff'\n"
 
 
+def test_root_s_programs_read_their_files_as_another_user(roots_sandbox) -> None:
+    code = """
+import os
+print(os.getuid() != 0, os.listdir("."), open("data.txt").read())
+for way in (lambda: open("data.txt", "a"), lambda: open("new", "w"), lambda: os.listdir("..")):
+    try:
+        way()
+    except PermissionError:
+        print("refused")
+"""
+    result = roots_sandbox.run(code, files={"data.txt": "seen"})
+    assert (result.stdout, result.error) == ("True ['data.txt'] seen\n" + 3 * "refused\n", "")
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd", "../x", "x\0y", "n" * 256])
 def test_file_names_that_lead_elsewhere_are_refused(any_sandbox: Sandbox, name: str) -> None:
     with pytest.raises(UserError, match="no plain file name"):

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from coda_dspy import AdaptiveCoda
-from coda_dspy.profile import ASKED_ONCE, Profile
+from coda_dspy.algorithms import ASKED_ONCE
+from coda_dspy.profile import Profile
 from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 from coda_dspy.tracking import Tracker
 
