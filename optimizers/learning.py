@@ -1,5 +1,6 @@
 """What a tune has measured anyway, as lessons for run time: which path comes first, what votes weigh, when to stop."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import comb
@@ -75,16 +76,17 @@ def _of_kind(compared: PathComparison | None, ids: set[str]) -> PathComparison |
 
 def _votes(records: Sequence[PoolRecord], compared: PathComparison | None) -> dict[str, Votes]:
     """Every vote that could be graded, by question. An attempt without an answer is no vote."""
-    votes: dict[str, dict[Path, list[bool]]] = {}
+    votes: defaultdict[str, defaultdict[Path, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         for candidate, right in zip(record.candidates, record.grades, strict=True):
             if right is not None:
-                votes.setdefault(record.id, {}).setdefault(candidate.path, []).append(right)
-    for row in _beside(records, compared):
-        for path, result in (("direct", row.direct), ("code", row.code)):
-            if result is not None and result.correct is not None:
-                votes.setdefault(row.question.id, {}).setdefault(path, []).append(result.correct)
-    return votes
+                votes[record.id][candidate.path].append(right)
+    for question, direct, code in _beside(records, compared):
+        if direct is not None and direct.correct is not None:
+            votes[question.id]["direct"].append(direct.correct)
+        if code is not None and code.correct is not None:
+            votes[question.id]["code"].append(code.correct)
+    return dict(votes)
 
 
 class _Row(NamedTuple):
