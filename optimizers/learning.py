@@ -3,21 +3,22 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from math import comb
+from typing import Any, NamedTuple
 
 from coda_dspy import answers
 from coda_dspy.evaluation import Gradable, PoolRecord, Result
 from coda_dspy.evaluation.selecting import Judgment
 from coda_dspy.evaluation.statistics import accuracy
 from coda_dspy.learned import Learned, Lessons, Share
-from coda_dspy.task import PATHS, Path
+from coda_dspy.task import Path
 
 from .answer_counts import fit_answer_counts
 from .paths import PathComparison
+from .skills import Votes
 from .weights import judging, voting
 
-LEAST = 10  # questions that paths have to have in common before one of them is called better
-Votes = dict[str, dict[Path, list[bool]]]  # whether the votes of each path are right, by question
+LEAST = 10  # questions on which paths have to have met before one of them is called better
 
 
 def learn(
@@ -54,11 +55,12 @@ def learn(
 def _lessons(
     records: Sequence[PoolRecord], compared: PathComparison | None, judgments: Mapping[str, Sequence[Judgment]]
 ) -> Lessons:
-    votes, pairs = _votes(records, compared), _wrong_pairs(records, compared)
+    votes = _votes(records, compared)
+    meet = _meeting(records, votes)
     parts: dict[str, Any] = {
         "answers": fit_answer_counts([[len(members) for members in record.classes] for record in records]),
         "judges": {name: judging(made) for name, made in judgments.items() if made},
-        **voting(_in_common(votes), pairs),
+        **(voting(votes, meet, _wrong_pairs(records, compared)) if len(meet) >= LEAST else {}),
     }
     if compared is not None:
         parts |= {"first_path": compared.better, "agreement": _agreement(compared)}
@@ -72,50 +74,61 @@ def _of_kind(compared: PathComparison | None, ids: set[str]) -> PathComparison |
     return PathComparison(*zip(*rows, strict=True)) if rows else None
 
 
-def _votes(records: Sequence[PoolRecord], compared: PathComparison | None) -> Votes:
-    """Every vote that could be graded. An attempt without an answer is no vote."""
-    votes: Votes = defaultdict(lambda: defaultdict(list))
+def _votes(records: Sequence[PoolRecord], compared: PathComparison | None) -> dict[str, Votes]:
+    """Every vote that could be graded, by question. An attempt without an answer is no vote."""
+    votes: defaultdict[str, defaultdict[Path, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         for candidate, right in zip(record.candidates, record.grades, strict=True):
             if right is not None:
                 votes[record.id][candidate.path].append(right)
-    for question, direct, code in zip(*compared, strict=True) if compared is not None else ():
-        votes[question.id]["direct"] += _graded(direct)
-        votes[question.id]["code"] += _graded(code)
-    return votes
+    for question, direct, code in _beside(records, compared):
+        if direct is not None and direct.correct is not None:
+            votes[question.id]["direct"].append(direct.correct)
+        if code is not None and code.correct is not None:
+            votes[question.id]["code"].append(code.correct)
+    return dict(votes)
 
 
-def _graded(result: Result) -> list[bool]:
-    return [result.correct] if result.answer is not None and result.correct is not None else []
+class _Row(NamedTuple):
+    """One direct and one coded answer to a question; `None` where there is none, or the pool has the very sample."""
+
+    question: Gradable
+    direct: Result | None
+    code: Result | None
 
 
-def _in_common(votes: Votes) -> dict[Path, list[float]]:
-    """The share of right votes of each path, a question each, on questions on which all these paths voted.
+def _beside(records: Sequence[PoolRecord], compared: PathComparison | None) -> list[_Row]:
+    """What the comparison adds to the pool: with nested sampling, both may have drawn the same sample."""
+    pool = {record.id: record for record in records}
 
-    Only the same questions make paths comparable: step 3 of Algorithm 2, for one, is asked nothing but hard ones. Where
-    all paths together have too few in common, direct and coded answers may have enough.
-    """
-    seen: list[Path] = [path for path in PATHS if any(by_path[path] for by_path in votes.values())]
-    for paths in (seen, [path for path in seen if path != "coda"]):
-        common = [by_path for by_path in votes.values() if all(by_path[path] for path in paths)]
-        if len(paths) > 1 and len(common) >= LEAST:
-            return {path: [sum(by_path[path]) / len(by_path[path]) for by_path in common] for path in paths}
-    return {}
+    def added(path: Path, result: Result) -> Result | None:
+        sample = (path, 0, result.answer, result.solution, result.tokens)
+        known = pool[result.id].candidates if result.id in pool else ()
+        drawn = any((c.path, c.attempt, c.answer, c.text, c.tokens) == sample for c in known)
+        return None if result.answer is None or drawn else result
+
+    rows = zip(*compared, strict=True) if compared is not None else ()
+    return [_Row(question, added("direct", direct), added("code", code)) for question, direct, code in rows]
 
 
-def _wrong_pairs(records: Sequence[PoolRecord], compared: PathComparison | None) -> list[float]:
-    """Of two wrong votes on the same question: how often they mean the same, a question each."""
+def _meeting(records: Sequence[PoolRecord], votes: Mapping[str, Votes]) -> set[str]:
+    """Questions on which votes of several paths met: in the pool, or where these are too few, anywhere."""
+    in_pool = {record.id for record in records if len({candidate.path for candidate in record.candidates}) > 1}
+    return in_pool if len(in_pool) >= LEAST else {name for name, of in votes.items() if len(of) > 1}
+
+
+def _wrong_pairs(records: Sequence[PoolRecord], compared: PathComparison | None) -> list[tuple[int, int]]:
+    """Pairs of wrong votes on a question: how many mean the same, and how many there are."""
     found = [_agreeing(record) for record in records]
-    for question, direct, code in zip(*compared, strict=True) if compared is not None else ():
-        if not direct.correct and not code.correct and direct.answer is not None and code.answer is not None:
-            found.append(float(answers.same(question.task, direct.answer, code.answer)))
-    return [share for share in found if share is not None]
+    for question, direct, code in _beside(records, compared):
+        if direct is not None and code is not None and not direct.correct and not code.correct:
+            found.append((int(answers.same(question.task, direct.answer, code.answer)), 1))
+    return found
 
 
-def _agreeing(record: PoolRecord) -> float | None:
+def _agreeing(record: PoolRecord) -> tuple[int, int]:
     wrong = [len(members) for members in record.classes if record.grades[members[0]] is False]
-    pairs = sum(wrong) * (sum(wrong) - 1)
-    return sum(n * (n - 1) for n in wrong) / pairs if pairs else None
+    return sum(comb(n, 2) for n in wrong), comb(sum(wrong), 2)
 
 
 def _agreement(compared: PathComparison) -> Share:

@@ -5,10 +5,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coda_dspy.budget import Budget
+from coda_dspy.evaluation.selecting import JUDGES
 
-from .budgets import Prices, Space
+from .budgets import Prices, Space, budget_at, has_a_choice
 from .prompts import Optimizer, optimizer_named
 
+MOST_JUDGED = 12  # validation questions that each judge is asked on
 WIDE = Space(
     {
         "num_attempts_baseline": (1, 3, 5),
@@ -108,7 +110,11 @@ class TunePlan:
         searching = (1 + again) * trials * self.validation
         paths = 2 * self.validation
         choosing = self.finalists * self.validation if self.finalists > 1 else 0
-        return (len(self.roles) + again) * compiling + paths + searching + choosing + self.train + 2 * self.test
+        judging = 0
+        if points is None or any(has_a_choice(budget_at(self.budget, point)) for point in points):
+            judging = min(MOST_JUDGED, self.validation) * len(JUDGES)
+        once = paths + judging + choosing + self.train + 2 * self.test
+        return (len(self.roles) + again) * compiling + searching + once
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for `run.json` and MLflow."""

@@ -24,6 +24,7 @@ from .budgets import Trial
 from .compiling import Compiling
 from .folder import TuneFolder
 from .held_out import measure_held_out
+from .judging import judge
 from .learning import learn
 from .log import TuneLog
 from .path_order import with_path_order
@@ -214,7 +215,9 @@ class _Tune:
     def _with_lessons(self, found: Found) -> Found:
         """The program with what can be learned from everything that was measured on the validation questions."""
         program = found.program.deepcopy()
-        program.learned.load_state(learn(self.parts.validation, found.records, self.compared).dump_state())
+        judgments = judge(self.bench, found.tuned(), found.records)
+        learned = learn(self.parts.validation, found.records, self.compared, judgments)
+        program.learned.load_state(learned.dump_state())
         return found._replace(program=program)
 
     def _tokens_each(self, train: Sequence[Result]) -> float:

@@ -1,43 +1,67 @@
 """What votes and judges weigh, from how often they were right.
 
 For answers of which one is right, and votes that err independently, the best vote gives each vote the logarithm of
-p m / (1 - p): p is how often such a vote is right, m how many wrong answers a wrong one in effect chooses among. Two
+p m / (1 - p): p is how likely such a vote is right, m how many wrong answers a wrong one in effect chooses among. Two
 wrong votes mean the same with probability 1 / m; so m is estimated.
+
+Weights matter where the votes of several paths meet and differ. In Algorithm 2 these are hard questions, so p is that
+of hard questions; but it cannot be counted there, for the votes that led there did not agree. Three direct votes that
+are each right in 60 of 100 cases are right in fewer than 30 wherever they do not agree; and still each of them says for
+its answer what a vote of 60 in 100 says, as that they do not agree is said by the votes themselves. So p comes from a
+model that counts every vote, also on questions that were settled (`skills`), at the mean ease of the questions that
+matter.
 """
 
-from collections.abc import Mapping, Sequence
-from math import log
+from collections.abc import Collection, Mapping, Sequence
+from math import exp, log
 from typing import Any
 
 from coda_dspy.evaluation.selecting import Judgment
 from coda_dspy.evaluation.statistics import mean_of
 from coda_dspy.learned import Judging, Measured, Share, Voting
-from coda_dspy.task import PATHS, Path
+
+from .skills import Votes, skills_of
 
 STRENGTH = 10  # questions that an accuracy would have to be seen on to count as much as the mean that it shrinks to
 _MOST = 20.0
 
 
-def voting(shares: Mapping[Path, Sequence[float]], wrong_pairs: Sequence[float]) -> dict[str, Any]:
-    """What votes weigh, as fields of `Lessons`; none where paths could not be compared.
+def voting(votes: Mapping[str, Votes], meet: Collection[str], wrong_pairs: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """What votes weigh, as fields of `Lessons`; none where no votes met that differed.
 
-    A path that has not been seen has the mean accuracy of the others.
+    A path that has not been seen has the mean skill of the others.
 
     Args:
-        shares: Share of right votes of each path, a question each; the same questions for all.
-        wrong_pairs: Share of pairs of wrong votes that mean the same, a question each.
+        votes: Of each question, by its id.
+        meet: Ids of questions on which votes of several paths met.
+        wrong_pairs: Pairs of wrong votes on a question: how many mean the same, and how many there are.
     """
-    if not shares:
+    skills = skills_of(list(votes.values()))
+    eases = [ease for (name, of), ease in zip(votes.items(), skills.eases, strict=True) if name in meet and _differ(of)]
+    if not eases:
         return {}
-    seen = [share for of_path in shares.values() for share in of_path]
-    mean = (sum(seen) + 1) / (len(seen) + 2)
-    same = _shrunk(wrong_pairs, 0.5, strength=2)
-    many = Measured(value=1 / same.value, low=1 / same.high, high=1 / same.low, n=same.n)
-    votes = {}
-    for path in PATHS:
-        found = _shrunk(shares.get(path, ()), mean)
-        votes[path] = Voting(accuracy=found, weight=_weight(found.value, many.value))
-    return {"votes": votes, "alternatives": many}
+    ease = sum(eases) / len(eases)
+    many = _alternatives(wrong_pairs)
+    found = {}
+    for path, skill in skills.of_paths.items():
+        value, low, high = (1 / (1 + exp(-(odds + ease))) for odds in skill)
+        accuracy = Share(value=value, low=low, high=high, n=sum(path in of for of in votes.values()))
+        found[path] = Voting(accuracy=accuracy, weight=_weight(value, many.value))
+    return {"votes": found, "alternatives": many}
+
+
+def _differ(votes: Votes) -> bool:
+    """Whether some are right and some wrong: elsewhere no weight changes whether the answer is right."""
+    return len({right for of_path in votes.values() for right in of_path}) == 2
+
+
+def _alternatives(wrong_pairs: Sequence[tuple[int, int]]) -> Measured:
+    """How many wrong answers there are. Pairs of all questions are put together: votes that end once they agree would
+    make the mean over questions too small."""
+    told = [pairs for pairs in wrong_pairs if pairs[1]]
+    alike = sum(same for same, _ in told) / max(sum(of for _, of in told), 1)
+    same = _shrunk([alike] * len(told), 0.5, strength=2)
+    return Measured(value=1 / same.value, low=1 / same.high, high=1 / same.low, n=same.n)
 
 
 def judging(made: Sequence[Judgment]) -> Judging:

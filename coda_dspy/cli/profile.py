@@ -14,12 +14,14 @@ from coda_dspy.cli.profile_text import (
     fields,
     figures,
     joined,
+    lessons,
     one_line,
     whole,
 )
 
 MOST_ROWS = 200  # of one table; a stranger's may have a million
 BUDGET = "budget, where it differs from the defaults"
+FIGURES = ["", "value", "95 % interval", "n", "more"]
 
 
 @click.group()
@@ -36,6 +38,7 @@ def profile() -> None:
 @click.option("--prompts", is_flag=True, help="The whole text of instructions and demonstrations.")
 def show(source: str, prompts: bool) -> None:
     """Print what PROFILE holds: engine, budget, prompts, the figures that justify them, and where they come from."""
+    from coda_dspy.learned import Learned
     from coda_dspy.profiles import find
 
     found = find(source)
@@ -44,7 +47,8 @@ def show(source: str, prompts: bool) -> None:
     budget = [[name, value, default] for name, value, default in changed_fields(found)]
     _table(BUDGET, ["field", "value", "default"], budget)
     _prompts(found, prompts)
-    _table("scores", ["", "value", "95 % interval", "n", "more"], figures(found.scores))
+    _table("scores", FIGURES, figures(found.scores))
+    _table("learned for run time", FIGURES, lessons(Learned.parse(found.learned)))
     _say(f"data: {joined(found.data)}")
     _say(f"made with: {joined(found.versions)}")
     measured = {name: value for name, value in (found.probe or {}).items() if name != "figures"}

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coda_dspy.learned import Learned, Lessons, Measured
     from coda_dspy.profile import Profile, Prompt
 
 MISSING = "–"
@@ -67,6 +68,36 @@ def _figure_row(figure: Mapping[str, Any], name: str) -> list[str]:
     interval = f"{figure['low']:{sign}.1%} – {figure['high']:{sign}.1%}"
     said = ", ".join(f"{key} {_short(value)}" for key, value in more.items())
     return [name, f"{figure['value']:{sign}.1%}", interval, str(figure.get("n", "unknown")), said]
+
+
+def lessons(learned: "Learned") -> list[list[str]]:
+    """A row for each thing that was learned: name, value, its interval, its sample size, and whatever else is said."""
+    return [[f"{kind}.{name}", *cells] for kind, of_kind in learned.root.items() for name, cells in _lessons(of_kind)]
+
+
+def _lessons(found: "Lessons") -> Iterator[tuple[str, list[str]]]:
+    if found.first_path is not None:
+        yield "first_path", [found.first_path, "", "", ""]
+    if found.agreement is not None:
+        yield "agreement", _cells(found.agreement)
+    for path, voting in found.votes.items():
+        yield f"votes.{path}", _cells(voting.accuracy, f"weight {voting.weight:g}")
+    if found.alternatives is not None:
+        yield "alternatives", _cells(found.alternatives)
+    for judge, judging in found.judges.items():
+        said = f"weight {judging.weight:g}, chance {judging.chance.value:.1%}"
+        yield f"judges.{judge}", _cells(judging.accuracy, said)
+    if found.answers is not None:
+        alphas = ", ".join(f"α {c.alpha:g} {c.share:.0%}" for c in found.answers.concentrations if c.share >= 0.01)
+        yield "answers.leading", _cells(found.answers.leading, f"votes {found.answers.votes}")
+        yield "answers.distinct", _cells(found.answers.distinct, alphas)
+
+
+def _cells(figure: "Measured", more: str = "") -> list[str]:
+    from coda_dspy.learned import Share
+
+    form = ".1%" if isinstance(figure, Share) else ".1f"
+    return [f"{figure.value:{form}}", f"{figure.low:{form}} – {figure.high:{form}}", str(figure.n), more]
 
 
 def _is_number(value: Any) -> bool:

@@ -44,14 +44,14 @@ def select(pool: Path, selectors: tuple[str, ...], workers: int, **options: Any)
         raise UserError(f"{pool} holds no {POOL}; give the folder of a run of coda evaluate")
     names = selectors or ("majority", "first", "oracle")
     records = list(Pool(path).read())
-    verifier, budget, learned, engine = _judges(options, names)
+    verifier, budget, learned, adapter, engine = _judges(options, names)
     with own_cache(path.parent / "cache"), engine:
-        found = compare(records, names, verifier, budget, workers, learned)
+        found = compare(records, names, verifier, budget, workers, learned, adapter)
     _print(records, found)
 
 
-def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, Any, Any]:
-    """The verifier whose judges are asked, their budget, what was learned, and the engine as a context."""
+def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, Any, str, Any]:
+    """The verifier whose judges are asked, their budget, what was learned, the adapter, and the engine as a context."""
     import dspy
 
     from coda_dspy.budget import Budget, parse_fields
@@ -62,15 +62,16 @@ def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, 
     changes = parse_fields(options["budget"])
     choice = EngineChoice(*(options[name] for name in ("engine", "api_base", "api_key_env", "decoding")))
     profile = find(options["profile"]) if options["profile"] else None
-    verifier, budget, learned = Verifier(), Budget(), None
+    verifier, budget, learned, adapter = Verifier(), Budget(), None, "plain"
     if profile is not None:
         program = profile.adaptive()
         verifier, budget, learned = program.coda.verifier, program.budget, program.learned
+        adapter = profile.adapter
     weighing = "weighted" in names and learned is not None and learned.asks_judges
     if not weighing and not any(name in JUDGES for name in names):
-        return verifier, budget, learned, nullcontext()
+        return verifier, budget, learned, adapter, nullcontext()
     lm = choice.connect(profile.engine, profile.decoding) if profile is not None else choice.connect()
-    return verifier, budget.replace(**changes), learned, dspy.context(lm=lm)
+    return verifier, budget.replace(**changes), learned, adapter, dspy.context(lm=lm)
 
 
 def _print(records: list[Any], found: list[Any]) -> None:

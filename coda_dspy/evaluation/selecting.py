@@ -66,6 +66,7 @@ def compare(
     budget: Budget,
     workers: int = 8,
     learned: Learned | None = None,
+    adapter: str | None = "plain",
 ) -> list[Selection]:
     """Each selector on the same records.
 
@@ -76,6 +77,7 @@ def compare(
         budget: How they are asked: temperature, length, effort.
         workers: Questions at a time.
         learned: What votes weigh, for `weighted`.
+        adapter: `plain` or `sections`, as judges are asked.
 
     Raises:
         UserError: No record can be used, an unknown selector, `weighted` without weights, or a judge on a pool without
@@ -94,14 +96,19 @@ def compare(
         )
 
     def selected(name: str) -> list[Result]:
-        return _in_groups(lambda record: _choice(record, name, verifier, budget, learned), usable, workers)
+        return _in_groups(lambda record: _choice(record, name, verifier, budget, learned, adapter), usable, workers)
 
     voted = selected("majority")
     return [_selection(name, selected(name), voted) for name in names]
 
 
 def judgments(
-    records: Sequence[PoolRecord], judge: str, verifier: Verifier, budget: Budget, workers: int = 8
+    records: Sequence[PoolRecord],
+    judge: str,
+    verifier: Verifier,
+    budget: Budget,
+    workers: int = 8,
+    adapter: str | None = "plain",
 ) -> list[Judgment]:
     """What a judge prefers where the candidates disagree and it matters: some classes are right, and some wrong.
 
@@ -111,9 +118,10 @@ def judgments(
         verifier: Whose judges are asked, on the engine of the context.
         budget: How they are asked.
         workers: Questions at a time.
+        adapter: See `compare`.
     """
     open_to_choice = [record for record in records if record.task is not None and 0 < _chance(record) < 1]
-    return _in_groups(lambda record: _judgment(record, judge, verifier, budget), open_to_choice, workers)
+    return _in_groups(lambda record: _judgment(record, judge, verifier, budget, adapter), open_to_choice, workers)
 
 
 def _chance(record: PoolRecord) -> float:
@@ -122,8 +130,8 @@ def _chance(record: PoolRecord) -> float:
     return 0.0 if None in right or not right else sum(map(bool, right)) / len(right)
 
 
-def _judgment(record: PoolRecord, judge: str, verifier: Verifier, budget: Budget) -> Judgment:
-    scores = _asked(record, judge, verifier, budget, None)[1]
+def _judgment(record: PoolRecord, judge: str, verifier: Verifier, budget: Budget, adapter: str | None) -> Judgment:
+    scores = _asked(record, judge, verifier, budget, None, adapter)[1]
     preferred = scores.preferred
     right = None if preferred is None else record.grades[record.classes[preferred][0]]
     return Judgment(record.id, right, _chance(record))
@@ -147,24 +155,26 @@ def _in_groups(of: Callable[[PoolRecord], T], records: Sequence[PoolRecord], wor
     return results
 
 
-def _choice(record: PoolRecord, name: str, verifier: Verifier, budget: Budget, learned: Learned | None) -> Result:
+def _choice(
+    record: PoolRecord, name: str, verifier: Verifier, budget: Budget, learned: Learned | None, adapter: str | None
+) -> Result:
     """What a selector chooses in a record, as a result."""
     if not record.candidates:
         return Result(record.id, correct=False, sample=record.sample, tokens=0, recalled=False, hit_rate=0.0)
     if name not in ASKING or len(record.classes) == 1:
         ballot = _ballot(record, lambda path: 1)
         return _result(record, ballot, _offline(name if name in OFFLINE else "majority", record)(ballot), 0)
-    return _result(record, *_asked(record, name, verifier, budget, learned))
+    return _result(record, *_asked(record, name, verifier, budget, learned, adapter))
 
 
 def _asked(
-    record: PoolRecord, name: str, verifier: Verifier, budget: Budget, learned: Learned | None
+    record: PoolRecord, name: str, verifier: Verifier, budget: Budget, learned: Learned | None, adapter: str | None
 ) -> tuple[Ballot, Scores, int | None]:
     """What the verifier's selector says, and the tokens that it took."""
     if record.task is None:
         raise UserError(f"{record.id} is private, so the pool holds no text for {name} to read; use another selector")
     task = Task.of(**record.task)
-    with open_question(task, budget.replace(verifier=name), "plain", learned) as question:
+    with open_question(task, budget.replace(verifier=name), adapter, learned) as question:
         ballot = _ballot(record, vote_weight)
         scores = verifier.selector(name)(ballot)
         refuse_silence(question)

@@ -20,7 +20,8 @@ class Voting(Stated):
     """How often the votes of a path are right, and what one weighs.
 
     Args:
-        accuracy: Of its votes; shrunk towards the mean of all paths, the more the fewer questions there were.
+        accuracy: Of its votes on questions on which paths meet and differ, which are hard ones; shrunk towards the
+            mean of all paths, the more the fewer questions it voted on.
         weight: The logarithm of how much likelier the right answer is to get such a vote than a given wrong one; 0
             where it is not.
     """

@@ -2,7 +2,7 @@
 
 from .choosing import PREFERENCES, finalists, front, pick
 from .search import BudgetSearch
-from .space import PAPER, Point, Space, budget_at, canonical, point_name
+from .space import PAPER, Point, Space, budget_at, canonical, has_a_choice, point_name
 from .trial import Prices, Trial, cost_of, measured
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "cost_of",
     "finalists",
     "front",
+    "has_a_choice",
     "measured",
     "pick",
     "point_name",

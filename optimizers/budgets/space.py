@@ -127,7 +127,7 @@ def _unused(budget: Budget) -> Iterator[str]:
     elif not budget.use_planner:
         yield from ("plan_diversity", "plan_paths", "max_plan_tries")
     # Weights count in every vote of Algorithm 2; judges are asked in step 3 alone, between several candidates.
-    if budget.verifier != "weighted" and (not budget.num_attempts_coda or _one_candidate(budget)):
+    if budget.verifier != "weighted" and not has_a_choice(budget):
         yield "verifier"
     for stage in _silent_stages(budget):
         yield from (f"{field}.{stage}" for field in BY_STAGE)
@@ -141,7 +141,7 @@ def _silent_stages(budget: Budget) -> Iterator[str]:
         "plan": coda and budget.use_planner,
         "execute": coda,
         "reflect": coda and budget.use_reflection,
-        "judge": coda and budget.verifier != "majority" and not _one_candidate(budget),
+        "judge": budget.verifier != "majority" and has_a_choice(budget),
         "direct": bool(budget.num_attempts_baseline),
         "code": bool(budget.num_attempts_coding),
         "refine": bool(budget.refine_rounds),
@@ -149,8 +149,10 @@ def _silent_stages(budget: Budget) -> Iterator[str]:
     yield from (stage for stage, asked in speaks.items() if not asked)
 
 
-def _one_candidate(budget: Budget) -> bool:
-    return budget.best_of_n == 1 and (budget.use_reflection or budget.n_plans == 1)
+def has_a_choice(budget: Budget) -> bool:
+    """Whether Algorithm 1 is run, and its verifier may have several candidates to choose among."""
+    several = budget.best_of_n > 1 or (not budget.use_reflection and budget.n_plans > 1)
+    return bool(budget.num_attempts_coda) and several
 
 
 def is_possible(point: Point, base: Budget) -> bool:

@@ -4,10 +4,13 @@ from typing import Any
 
 import dspy
 import pytest
+from lessons import answers, votes
+from lessons import share as share_of
 from scripts import Run, answering, engine
 
 from coda_dspy import AdaptiveCoda, Budget, Profile, profiles
 from coda_dspy.profile import installed_versions
+from coda_dspy.testing import ScriptedCall
 
 ENGINE = "local/qwen2.5-coder-0.5b"
 ESCAPE = "\x1b]0;owned\x07"
@@ -70,6 +73,42 @@ def test_show_prints_what_differs_what_is_asked_and_what_was_measured(run: Run, 
         ["validation.1", "50.0%", "35.0% – 65.0%", "40", "best_of_n 2, tokens 512.2"],
         ["tokens_per_second.1", "40.5"],
     ]
+
+
+LEARNED: dict[str, Any] = {
+    "math": {
+        **answers((0.1, 0.75), (5.0, 0.25)),
+        **votes(0.5, 2.25, 1.0),
+        "alternatives": {"value": 4.0, "low": 2.0, "high": 8.0, "n": 12},
+        "judges": {"judge": {"accuracy": share_of(0.8, 12), "chance": share_of(0.5), "weight": 1.386}},
+        "first_path": "code",
+        "agreement": share_of(0.4),
+    }
+}
+
+
+def test_show_prints_what_was_learned_for_run_time(run: Run, path: Path) -> None:
+    code, out, _ = run("profile", "show", str(edited(path, lambda content: content.update(learned=LEARNED))))
+    assert code == 0
+    assert [row for row in rows(out) if row[0].startswith("math.")] == [
+        ["math.first_path", "code", "", "", ""],
+        ["math.agreement", "40.0%", "0.0% – 100.0%", "50", ""],
+        ["math.votes.direct", "50.0%", "0.0% – 100.0%", "50", "weight 0.5"],
+        ["math.votes.code", "50.0%", "0.0% – 100.0%", "50", "weight 2.25"],
+        ["math.votes.coda", "50.0%", "0.0% – 100.0%", "50", "weight 1"],
+        ["math.alternatives", "4.0", "2.0 – 8.0", "12", ""],
+        ["math.judges.judge", "80.0%", "0.0% – 100.0%", "12", "weight 1.386, chance 50.0%"],
+        ["math.answers.leading", "80.0%", "0.0% – 100.0%", "50", "votes 400"],
+        ["math.answers.distinct", "2.0", "1.0 – 3.0", "50", "α 0.1 75%, α 5 25%"],
+    ]
+    assert "learned for run time: none" in run("profile", "show", str(path))[1]
+
+
+def test_diff_names_what_was_learned_otherwise(run: Run, path: Path) -> None:
+    first = edited(path, lambda content: content.update(learned=LEARNED)).rename(path.with_name("first.json"))
+    other = {"math": {**LEARNED["math"], **votes(0.5, 2.5, 1.0)}}
+    code, out, _ = run("profile", "diff", str(first), str(edited(path, lambda content: content.update(learned=other))))
+    assert (code, rows(out)) == (1, [["learned.math.votes.code.weight", "2.25", "2.5"]])
 
 
 def test_show_prints_whole_prompts_where_asked(run: Run, path: Path) -> None:
@@ -217,6 +256,26 @@ def test_solve_uses_what_ships_and_says_so_beside_the_answer(run: Run, shipping:
     assert err.splitlines() == [SAID]
     assert [len(made.calls) for made in shipping] == [1]
     assert "Think first." in str(shipping[0].calls[0].request)
+
+
+def test_solve_weighs_votes_and_asks_judges_as_the_profile_says(
+    run: Run, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A direct vote and the first of two attempts say 1; the judge likes 2, and Algorithm 1 weighs more."""
+
+    def script(call: ScriptedCall) -> object:
+        if call.stage == "judge":
+            return "Rating: 9" if "Answer: 2" in call.prompt else "Rating: 1"
+        return answering(direct=["1", "3"], coda=["1", "2"])(call)
+
+    monkeypatch.setattr("coda_dspy.engines.connect", lambda *_, **__: engine(script)[1])
+    counts = {"num_attempts_baseline": 2, "num_attempts_coda": 1, "best_of_n": 2}
+    learned = {"math": {**LEARNED["math"], **answers((5.0, 1.0))}}
+    for verifier, answer in (("majority", "1"), ("weighted", "2")):
+        budget = {**counts, "verifier": verifier, "early_exit": "learned"}
+        profile = edited(path, lambda c, b=budget: c["budget"].update(b) or c.update(learned=learned))
+        code, out, err = run("solve", "--profile", str(profile), "--json", "1 + 1?")
+        assert (code, json.loads(out)["answer"]) == (0, answer), err
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import dspy
 import numpy as np
 import pytest
 from dspy.lm15 import ServerError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lessons import share, votes
 from scripts import engine
 
@@ -18,6 +20,8 @@ from coda_dspy.evaluation import PoolRecord
 from coda_dspy.evaluation.selecting import compare, judgments
 from coda_dspy.evaluation.statistics import gap_closure
 from coda_dspy.learned import Learned
+from coda_dspy.question import open_question
+from coda_dspy.task import PATHS, Path, Task
 from coda_dspy.testing import ScriptedCall
 from coda_dspy.verifier import Verifier
 
@@ -145,6 +149,43 @@ def test_weighted_asks_the_judges_that_weigh_something() -> None:
     with dspy.context(lm=lm):
         (found,) = compare([record(0, ["2", "2", "1"])], ["weighted"], Verifier(), Budget(), learned=learned)
     assert (found.accuracy.value, len(made.calls)) == (1.0, 2)
+
+
+PATH_AND_ANSWER = st.tuples(st.sampled_from(PATHS), st.sampled_from("123"))
+WEIGHT = st.sampled_from([0.0, 0.4, 1.0, 2.5])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(PATH_AND_ANSWER, min_size=1, max_size=6), st.tuples(WEIGHT, WEIGHT, WEIGHT), WEIGHT, st.sampled_from("123")
+)
+def test_weighted_chooses_what_the_verifier_chooses_at_run_time(
+    cast: list[tuple[Path, str]], weights: tuple[float, float, float], of_judge: float, liked: str
+) -> None:
+    judge = {"judge": {"accuracy": share(0.9), "chance": share(0.5), "weight": of_judge}}
+    learned = Learned.parse({"math": votes(*weights) | {"judges": judge}})
+    _, lm = engine(lambda call: f"Rating: {9 if f'Answer: {liked}' in call.prompt else 2}")
+    made = record(0, [answer for _, answer in cast])
+    candidates = tuple(replace(c, path=path) for c, (path, _) in zip(made.candidates, cast, strict=True))
+    budget = Budget(verifier="weighted")
+    with dspy.context(lm=lm):
+        with open_question(Task("Q0?"), budget, "plain", learned):
+            verdict = Verifier()(candidates)
+        for gold in {answer for _, answer in cast}:
+            grades = tuple(c.answer == gold for c in candidates)
+            graded = replace(made, candidates=candidates, grades=grades)
+            if any(weights):
+                (selected,) = compare([graded], ["weighted"], Verifier(), budget, learned=learned)
+                assert selected.accuracy.value == (verdict.candidate.answer == gold)
+
+
+def test_judges_are_asked_through_the_adapter_that_is_named() -> None:
+    made, lm = engine(lambda call: "Rating: 5")
+    with dspy.context(lm=lm):
+        for adapter in ("plain", "sections"):
+            judgments([record(0, ["2", "1"])], "judge", Verifier(), Budget(), adapter=adapter)
+    marked = ["[[ ##" in call.prompt for call in made.calls]
+    assert marked == [False, False, True, True]
 
 
 def test_weighted_without_weights_for_such_questions_is_refused() -> None:
