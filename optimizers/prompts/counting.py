@@ -10,7 +10,7 @@ _ROLES_A_STAGE = 3  # at most so many predictors speak at one stage: in words, b
 def most_calls(program: Conductor) -> int | None:
     """The most calls of one question; `None` for an algorithm that is none of ours.
 
-    A call that the engine fails and that is made again counts once.
+    A call that the engine fails and that is made again counts once; `most_tries` tells how often that may be.
     """
     if not isinstance(program, AdaptiveCoda | Coda):
         return None
