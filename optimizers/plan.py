@@ -94,22 +94,6 @@ class TunePlan:
             self.optimizer, max_demos=self.max_demos, max_questions=self.prompt_questions, **settings
         )
 
-    def questions(self) -> int:
-        """Questions that all phases answer together, repeated ones counted each time; for an estimate of time.
-
-        Raises:
-            UserError: There is no such optimizer, or `prompt_questions` does not suffice for it.
-        """
-        optimizing = self.prompt_optimizer().most_questions(self.train, self.validation)
-        compiling = 2 * self.validation + self.train + optimizing
-        again = 0 if self.optimizer == "none" else self.rounds - 1
-        points = self.space.points(self.budget)
-        trials = min(self.max_trials, len(points) + 1) if points is not None else self.max_trials
-        searching = (1 + again) * trials * self.validation
-        paths = 2 * self.validation
-        choosing = self.finalists * self.validation if self.finalists > 1 else 0
-        return (len(self.roles) + again) * compiling + paths + searching + choosing + self.train + 2 * self.test
-
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for `run.json` and MLflow."""
         described = asdict(self)

@@ -36,6 +36,11 @@ def self_taught(engine: dspy.LM, teacher: dspy.LM | None) -> str | None:
     return f"{name} proposes its own instructions, which small models do badly; give a larger one with --teacher"
 
 
+def most_reply(teacher: dspy.LM) -> int:
+    """Tokens of a teacher's reply, at most."""
+    return int(teacher.kwargs.get("max_tokens") or teacher.kwargs.get("max_completion_tokens") or _MOST_REPLY)
+
+
 class LessonMeter(CallMeter):
     """The books of calls from outside the program: the teacher's tokens go into the allowance."""
 
