@@ -56,6 +56,13 @@ class Reply:
         return replace(self, tokens=tokens, trace=earlier.trace + self.trace)
 
 
+class _Recorder:
+    """Takes the history entry of exactly one call; predictors are shared by threads, their histories are not safe."""
+
+    def __init__(self) -> None:
+        self.history: list[dict[str, Any]] = []
+
+
 @dataclass
 class CallMeter:
     """The books of one step while it runs; a metered engine writes an entry for every real try."""
@@ -64,17 +71,18 @@ class CallMeter:
     sample: Sample
     ledger: Ledger
     entries: list[Entry] = field(default_factory=list)
+    recorder: _Recorder = field(default_factory=_Recorder)
 
     def add(self, entry: Entry) -> None:
         self.entries.append(entry)
         self.ledger.add(entry)
 
-
-class _Recorder:
-    """Takes the history entry of exactly one call; predictors are shared by threads, their histories are not safe."""
-
-    def __init__(self) -> None:
-        self.history: list[dict[str, Any]] = []
+    def reply_tokens(self) -> int | None:
+        """Tokens in and out of the last reply, also of one that no entry tells of yet; `None` where unknown."""
+        if not self.recorder.history:
+            return None
+        tokens_in, tokens_out, _ = _usage(self.recorder.history[-1]["response"])
+        return tokens_in + tokens_out if tokens_in is not None and tokens_out is not None else None
 
 
 def ask(
@@ -142,7 +150,7 @@ def _call_once(
             "no engine is set; use coda_dspy.connect(...) with dspy.configure(lm=...) or dspy.context(lm=...)"
         )
     config = _config(lm, question, meter, effort)
-    recorder = _Recorder()
+    recorder = meter.recorder = _Recorder()
     trace: list[Any] = []
     callers = [*(dspy.settings.caller_modules or []), recorder]
     before, started = len(meter.entries), time.monotonic()

@@ -1,6 +1,7 @@
 """Compile prompts, search budgets, and both together, for one engine."""
 
 from .budgets import PREFERENCES, BudgetSearch, Prices, Space, Trial, pick
+from .ceiling import Phase, ceiling
 from .metrics import is_correct, to_example
 from .plan import TunePlan
 from .prompts import OPTIMIZERS, OptimizerFailed, Planned, PromptOptimizer, optimizer_named
@@ -13,6 +14,7 @@ __all__ = [
     "PREFERENCES",
     "BudgetSearch",
     "OptimizerFailed",
+    "Phase",
     "Planned",
     "Prices",
     "PromptOptimizer",
@@ -21,6 +23,7 @@ __all__ = [
     "TunePlan",
     "TuneReport",
     "Watcher",
+    "ceiling",
     "is_correct",
     "optimizer_named",
     "pick",

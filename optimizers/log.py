@@ -71,17 +71,20 @@ class TuneLog:
         child.metrics({"agree.questions": found["agree"]["n"]})
         child.end()
 
-    def rung(self, point: Mapping[str, Any], answered: int, accuracy: float, cost: float) -> None:
+    def rung(self, phase: str, point: Mapping[str, Any], answered: int, accuracy: float, cost: float) -> None:
         """What a trial has come to after so many questions: one step of its curves."""
         if self._tracker is not None:
-            child = self._tracker.child(f"budget {point_name(point)}")
+            child = self._tracker.child(f"{phase} {point_name(point)}")
             child.metrics({"rung.accuracy": accuracy, "rung.cost": cost}, step=answered)
 
-    def trial(self, point: Mapping[str, Any], results: Sequence[Result], status: str = "FINISHED") -> None:
-        """A child run: one budget on the validation questions; `KILLED` for one that a race has ended early."""
+    def trial(self, phase: str, point: Mapping[str, Any], results: Sequence[Result], status: str = "FINISHED") -> None:
+        """A child run: one budget on the validation questions; `KILLED` for one that a race has ended early.
+
+        Rounds measure the same budget at other prompts, so the phase (`budget 2`) is a part of the name.
+        """
         if self._tracker is None:
             return
-        child = self._tracker.child(f"budget {point_name(point)}")
+        child = self._tracker.child(f"{phase} {point_name(point)}")
         child.params(point)
         child.metrics(summarize(results).metrics(), step=len(results))
         child.table(columns_of(results), "questions.json")

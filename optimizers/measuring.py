@@ -51,7 +51,7 @@ class Measuring:
 
     def rung(self, trial: Trial) -> None:
         """A trial has come this far."""
-        self._bench.log.rung(trial.point, len(trial.right), trial.accuracy.value, trial.cost)
+        self._bench.log.rung(self._phase, trial.point, len(trial.right), trial.accuracy.value, trial.cost)
 
     def ended(self, trial: Trial) -> None:
         """A trial has ended, here or in another process."""
@@ -59,7 +59,7 @@ class Measuring:
         results = self._results.pop(point_name(trial.point), None)
         if results is not None:
             self.own += 1
-            self._bench.log.trial(trial.point, results, "FINISHED" if trial.whole else "KILLED")
+            self._bench.log.trial(self._phase, trial.point, results, "FINISHED" if trial.whole else "KILLED")
         if any(seen.whole for seen in self._seen):  # another process may have told of those that it stopped first
             best = pick(self._seen, self._bench.plan.prefer)
             self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.6g} each")

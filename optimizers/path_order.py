@@ -9,7 +9,7 @@ from coda_dspy.sandbox import SandboxUnavailable
 from .paths import PathComparison
 from .workbench import Workbench, at_budget, small
 
-_CODING = 3  # coding attempts where programs are better: the fewest in which a majority means something
+CODING = 3  # coding attempts where programs are better: the fewest in which a majority means something
 
 
 def with_path_order(
@@ -35,6 +35,6 @@ def with_path_order(
     compared = PathComparison(questions, direct, code)
     bench.log.paths(compared)
     if compared.better == "code":
-        coding = max(program.budget.num_attempts_coding, _CODING)
+        coding = max(program.budget.num_attempts_coding, CODING)
         program = at_budget(program, first_path="code", num_attempts_coding=coding)
     return program, compared

@@ -5,9 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from coda_dspy.budget import Budget
-from coda_dspy.evaluation.selecting import JUDGES
 
-from .budgets import Prices, Space, budget_at, has_a_choice
+from .budgets import Prices, Space
 from .prompts import Optimizer, optimizer_named
 
 MOST_JUDGED = 12  # validation questions that each judge is asked on
@@ -95,26 +94,6 @@ class TunePlan:
         return optimizer_named(
             self.optimizer, max_demos=self.max_demos, max_questions=self.prompt_questions, **settings
         )
-
-    def questions(self) -> int:
-        """Questions that all phases answer together, repeated ones counted each time; for an estimate of time.
-
-        Raises:
-            UserError: There is no such optimizer, or `prompt_questions` does not suffice for it.
-        """
-        optimizing = self.prompt_optimizer().most_questions(self.train, self.validation)
-        compiling = 2 * self.validation + self.train + optimizing
-        again = 0 if self.optimizer == "none" else self.rounds - 1
-        points = self.space.points(self.budget)
-        trials = min(self.max_trials, len(points) + 1) if points is not None else self.max_trials
-        searching = (1 + again) * trials * self.validation
-        paths = 2 * self.validation
-        choosing = self.finalists * self.validation if self.finalists > 1 else 0
-        judging = 0
-        if points is None or any(has_a_choice(budget_at(self.budget, point)) for point in points):
-            judging = min(MOST_JUDGED, self.validation) * len(JUDGES)
-        once = paths + judging + choosing + self.train + 2 * self.test
-        return (len(self.roles) + again) * compiling + searching + once
 
     def describe(self) -> dict[str, Any]:
         """The plan as plain values, for `run.json` and MLflow."""

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import dspy
+from dspy.lm15 import LM15Error
 from scripts import engine
 
 from coda_dspy import AdaptiveCoda, Budget, connect
 from coda_dspy.data import Question
-from coda_dspy.optimizers.prompts import Optimizer
+from coda_dspy.optimizers.prompts import Optimizer, Planned
 from coda_dspy.program import Conductor
-from coda_dspy.testing import ScriptedCall, ScriptedEngine
+from coda_dspy.testing import Reply, ScriptedCall, ScriptedEngine
 
 QUESTIONS = [Question(f"q{i}", f"What is {i} + 1?", str(i + 1)) for i in range(60)]
 TRAIN, VALIDATION = QUESTIONS[:12], QUESTIONS[12:24]
@@ -69,14 +70,31 @@ class Compiling:
         program: Conductor | None = None,
     ) -> None:
         self.optimizer = optimizer
-        self.engine, self.lm = seeded(script)
-        self.taught, lm = engine(teacher) if teacher is not None else (None, None)
+        self.tokens = 0  # as the engine and the teacher counted them
+        self.engine, self.lm = seeded(self._counted(script))
+        self.taught, lm = engine(self._counted(teacher)) if teacher is not None else (None, None)
         self.teacher: dspy.LM | None = lm
         self.program = program or AdaptiveCoda(DIRECT)
         self.results: list[Any] = []
 
+    def _counted(self, script: Callable[[ScriptedCall], Any]) -> Callable[[ScriptedCall], Any]:
+        def counting(call: ScriptedCall) -> Any:
+            reply = script(call)
+            if not isinstance(reply, LM15Error):
+                texts = [reply.text if isinstance(reply, Reply) else reply, *(m.text for m in call.request.messages)]
+                self.tokens += sum(len((text or "").split()) for text in texts)
+            return reply
+
+        return counting
+
+    def spent(self) -> Planned:
+        """What was asked: calls and tokens by the engine's and the teacher's own books, failed tries included."""
+        calls = [call for made in (self.engine, self.taught) if made is not None for call in made.calls]
+        return Planned(len(self.results), len(calls), self.tokens)
+
     def plan(self) -> Any:
-        return self.optimizer.plan(self.program, TRAIN, VALIDATION, self.teacher)
+        with dspy.context(lm=self.lm):
+            return self.optimizer.plan(self.program, TRAIN, VALIDATION, self.teacher)
 
     def run(self, **options: Any) -> Conductor:
         options = {"on_question": self.results.append} | options

@@ -1,6 +1,8 @@
 """Scripts that several test modules share."""
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -40,3 +42,9 @@ def answering(
 def request(*messages: Message, system: str | None = None, **config: Any) -> Request:
     """What an engine is sent, by default one greeting."""
     return Request("x", messages or (Message.user("hi"),), system=system, config=Config(**config))
+
+
+def stored_table(client: Any, run: str, name: str) -> list[list[Any]]:
+    """The rows of a table of an MLflow run; `client.load_table` would look into MLflow's default store."""
+    rows: list[list[Any]] = json.loads(Path(client.download_artifacts(run, name)).read_text())["data"]
+    return rows

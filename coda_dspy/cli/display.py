@@ -27,7 +27,6 @@ console = _console(stderr=False)
 err_console = _console(stderr=True)
 
 SECONDS_BETWEEN_LINES = 5.0  # how often progress is written where there is no terminal to redraw
-LINES_TO_SKIP = 6  # of those that would say the same again
 
 
 def quiet_libraries() -> None:
@@ -135,13 +134,8 @@ class RunDisplay:
 
     def _print_lines(self) -> None:
         """Where nothing can be redrawn: a line every few seconds, also while one long question is being answered."""
-        last, silent = (-1, ""), 0
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            now = (self.done, self.so_far)
-            silent = 0 if now != last else silent + 1
-            if silent % LINES_TO_SKIP == 0:  # at once where something ended, now and then where nothing did
-                err_console.print(self._line(), markup=False, highlight=False, soft_wrap=True)
-            last = now
+            err_console.print(self._line(), markup=False, highlight=False, soft_wrap=True)
 
     def phase(self, name: str, questions: int) -> None:
         self.name, self.phase_total, self.phase_done = name, questions, 0
@@ -171,19 +165,20 @@ class RunDisplay:
         rate = self.tokens / max(time.monotonic() - self.begun, 0.001)
         return (
             f"[{self._clock()}] {self.phase_done}/{self.phase_total} questions, {self.tokens:,} tokens, "
-            f"{rate:.0f} tokens/s, {self.so_far + ', ' if self.so_far else ''}about {self._left()} left"
+            f"{rate:.0f} tokens/s, {self.so_far + ', ' if self.so_far else ''}{self._left()}"
         )
 
     def _clock(self) -> str:
         return _minutes(time.monotonic() - self.started)
 
     def _left(self) -> str:
+        """By the questions that have ended, and by the limit: the only one that is known before any has."""
         now = time.monotonic()
-        if not self.done:
-            return "?"
+        limit = 60 * self.minutes - (now - self.started) if self.minutes is not None else 0.0
+        if not self.done or not self.planned:
+            return f"at most {_minutes(limit)} left" if limit > 0 else "time left unknown until a question ends"
         estimate = (now - self.begun) / self.done * max(self.planned - self.done, 0)
-        limit = 60 * self.minutes - (now - self.started) if self.minutes is not None else estimate
-        return _minutes(min(estimate, limit) if limit > 0 else estimate)
+        return f"about {_minutes(min(estimate, limit) if limit > 0 else estimate)} left"
 
 
 def _minutes(seconds: float) -> str:

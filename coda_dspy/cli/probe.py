@@ -213,8 +213,8 @@ def _honours(report: Any) -> list[list[str]]:
     found = report.figures["sampling"]
     limit = report.context_limit
     measured = {
-        "temperature": f"same at 0: {_pairs(found['same_at_temperature_0'])}; "
-        f"at 1: {_pairs(found['same_at_temperature_1'])}",
+        "temperature": f"two samples alike at 0: {_share(found['alike_at_temperature_0'])}; "
+        f"at 1: {_share(found['alike_at_temperature_1'])}",
         "seed": f"same with one seed: {_pairs(found['same_with_one_seed'])}",
         "effort": f"taken: {', '.join(report.figures['efforts']) or 'none'}",
         "usage": f"reported: {_share(found['usage'])} of {found['usage']['n']} replies",

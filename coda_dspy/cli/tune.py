@@ -143,7 +143,8 @@ def _plan(options: dict[str, Any]) -> Any:
         budget = budget.replace(max_total_tokens=options["max_tokens_per_question"])
     prices = Prices(*options["price"]) if options["price"] is not None else None
     plan = replace(plan, **changes, budget=budget, space=_space(plan.space, options), prices=prices)
-    plan.questions()  # a budget that is too small for its optimizer is told before weights are fetched
+    # A budget that is too small for its optimizer is told before weights are fetched.
+    plan.prompt_optimizer().most_questions(plan.train, plan.validation)
     return plan
 
 
@@ -184,6 +185,7 @@ def _questions(data: str, plan: Any) -> list[Any]:
 def _run(
     choice: Any, questions: Any, plan: Any, folder: Path, target: Path, started: float, options: dict[str, Any]
 ) -> Any:
+    from coda_dspy.optimizers import ceiling
     from coda_dspy.optimizers import tune as run_tune
     from coda_dspy.tracking import Tracker
 
@@ -194,7 +196,9 @@ def _run(
         lm = choice.connect()
         teacher = _teacher(options)
         probe = _probe(lm, folder, target, options)
-        with RunDisplay(plan.questions(), plan.minutes, started) as display:
+        phases = ceiling(plan, lm, questions, teacher, probe)
+        _print_ceiling(phases, lm)
+        with RunDisplay(sum(phase.questions for phase in phases), plan.minutes, started) as display:
             report = run_tune(
                 lm,
                 questions,
@@ -220,6 +224,15 @@ def _run(
     finally:
         err_console.print("storing the run in MLflow", highlight=False)
         tracker.close(status)
+
+
+def _print_ceiling(phases: Any, lm: Any) -> None:
+    """What the tune asks at most, before it asks anything."""
+    total = ("together", *(sum(part) for part in zip(*(phase[1:] for phase in phases), strict=True)))
+    rows = [[name, *map(count, numbers)] for name, *numbers in (*phases, total)]
+    err_console.print(table("at most", ["", "questions", "calls", "tokens of replies"], rows))
+    again = f"; a call that fails is made again, {lm.num_retries} times at most" if lm.num_retries else ""
+    err_console.print(Text(f"replies from the cache count as calls, so fewer reach the engine{again}"))
 
 
 def _work(choice: Any, questions: Any, plan: Any, folder: Path, target: Path, options: dict[str, Any]) -> None:

@@ -77,6 +77,11 @@ class MeteredEngine:
     def __deepcopy__(self, memo: dict[int, Any]) -> "MeteredEngine":
         return self  # copies of a program share the connection, its limit and what it refused
 
+    @property
+    def refusable(self) -> int:
+        """How many settings it may still turn out to refuse, each of which costs one more try."""
+        return len({*_OPTIONAL, *self.extras} - self.refused)
+
     def complete(self, request: Request) -> Response:
         """One try, and one more without a setting that the engine turns out to refuse."""
         prepared = self._prepared(request)

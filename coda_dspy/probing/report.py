@@ -101,6 +101,8 @@ def _figures(session: Session) -> dict[str, Any]:
         "sampling": {
             "same_at_temperature_0": sampling_checks.same_replies(session, sampling_checks.GREEDY),
             "same_at_temperature_1": sampling_checks.same_replies(session, sampling_checks.WARM),
+            "alike_at_temperature_0": sampling_checks.likeness(session, sampling_checks.GREEDY),
+            "alike_at_temperature_1": sampling_checks.likeness(session, sampling_checks.WARM),
             "same_with_one_seed": sampling_checks.same_replies(session, sampling_checks.SEED),
             "usage": sampling_checks.reports_usage(session),
         },

@@ -1,7 +1,9 @@
 """Whether temperature and seeds are honoured, whether usage is reported, whether the context limit is told."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import dspy
@@ -11,7 +13,7 @@ from coda_dspy.sampling import Sample
 from coda_dspy.task import Task
 
 from .calls import Call
-from .figures import share
+from .figures import mean_share, share
 from .session import Session, Unit
 
 GREEDY, WARM, SEED = "temperature-0", "temperature-1", "seed"
@@ -22,6 +24,7 @@ _SUBJECTS = ("a lighthouse", "a lost key", "two rivers", "an old bicycle", "a ma
 _TOO_MANY = 1_000_000  # tokens of a reply: more than most contexts hold
 _LIMIT = re.compile(r"context[\s_](?:length|window|size|limit)\D{0,40}?(\d[\d,]{2,})", re.IGNORECASE)
 CALLS_OF_A_PAIR = 2
+_CLEARLY = 0.2  # more of the text in common than sampling twice leaves by chance
 
 
 def free_request(instructions: str) -> dspy.Predict:
@@ -78,17 +81,26 @@ def _too_long(session: Session) -> Call:
 
 def same_replies(session: Session, check: str) -> dict[str, Any] | None:
     """Share of pairs whose two samples are the same."""
-    pairs = [found.calls for key, found in session.found.items() if key.partition("/")[0] == check]
-    whole = [calls for calls in pairs if len(calls) == CALLS_OF_A_PAIR and all(c.failure is None for c in calls)]
-    return share(one.digest == other.digest for one, other in whole)
+    return share(one.digest == other.digest for one, other in _pairs(session, check))
+
+
+def likeness(session: Session, check: str) -> dict[str, Any] | None:
+    """How much of the two samples of a pair is the same from the beginning, 0 to 1; `None` where nobody can tell."""
+    return mean_share(_common_beginning(one, other) for one, other in _pairs(session, check))
 
 
 def temperature_is_honoured(session: Session) -> bool | None:
-    """Samples at temperature 1 differ, and those at 0 do not; `None` where either is unknown."""
-    greedy, warm = same_replies(session, GREEDY), same_replies(session, WARM)
+    """Samples at temperature 0 are clearly more alike than those at 1; `None` where either is unknown.
+
+    Not that those at 0 are the same: servers that batch requests round differently each time, and at a near tie of two
+    tokens a greedy reply takes another turn.
+    """
+    greedy, warm = likeness(session, GREEDY), likeness(session, WARM)
     if greedy is None or warm is None:
         return None
-    return bool(greedy["value"] == 1 and warm["value"] < 1)
+    if greedy["value"] == 1:
+        return bool(warm["value"] < 1)
+    return bool(greedy["value"] - warm["value"] >= _CLEARLY)
 
 
 def seed_is_honoured(session: Session) -> bool | None:
@@ -98,6 +110,24 @@ def seed_is_honoured(session: Session) -> bool | None:
     if warm is None or seeded is None or dropped or warm["value"] == 1:
         return None
     return bool(seeded["value"] == 1)
+
+
+def _pairs(session: Session, check: str) -> list[Sequence[Call]]:
+    """The pairs of a check that got both replies."""
+    pairs = [found.calls for key, found in session.found.items() if key.partition("/")[0] == check]
+    return [calls for calls in pairs if len(calls) == CALLS_OF_A_PAIR and all(c.failure is None for c in calls)]
+
+
+def _common_beginning(one: Call, other: Call) -> float | None:
+    """`None` where two replies differ in their reasoning content alone, which is not kept."""
+    if one.digest == other.digest:
+        return 1.0
+    if one.text == other.text:
+        return None
+    common = sum(
+        1 for _ in takewhile(lambda letters: letters[0] == letters[1], zip(one.text, other.text, strict=False))
+    )
+    return common / max(len(one.text), len(other.text))
 
 
 def reports_usage(session: Session) -> dict[str, Any] | None:

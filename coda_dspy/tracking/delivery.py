@@ -17,6 +17,7 @@ _SETTINGS = {
     # A store that is not there should cost seconds, not the minutes of MLflow's default retries.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "PGCONNECT_TIMEOUT": "10",
     # A command's output is its own.
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
@@ -44,6 +45,7 @@ class Delivery:
         logging.getLogger("mlflow.store.model_registry").setLevel(logging.WARNING)
         from mlflow import MlflowClient
 
+        _knock(uri)
         self.uri = uri
         self.client = MlflowClient(tracking_uri=uri)
         self._experiments: dict[str, str] = {}  # ids, by name
@@ -154,3 +156,23 @@ class Delivery:
 
     def _end(self, key: str, status: str, time: int) -> None:
         self.client.set_terminated(self._runs[key][0], status, time)
+
+
+def _knock(uri: str) -> None:
+    """Connect to a database server once, for MLflow tries ten times where none answers, which takes minutes.
+
+    Raises:
+        Exception: What the driver raises where the database does not answer.
+    """
+    from mlflow.store.db.db_types import DATABASE_ENGINES, SQLITE
+    from mlflow.store.db.utils import create_sqlalchemy_engine
+    from sqlalchemy import inspect
+
+    kind = uri.partition(":")[0].partition("+")[0]
+    if kind == SQLITE or kind not in DATABASE_ENGINES:
+        return
+    engine = create_sqlalchemy_engine(uri)
+    try:
+        inspect(engine)
+    finally:
+        engine.dispose()

@@ -16,6 +16,7 @@ from coda_dspy.program import Conductor
 from .allowance import LESSON_TOKENS, Allowance, Ended
 from .board import Prompt, put_prompts
 from .counting import most_calls, most_roles
+from .gate import most_tries
 from .interface import OptimizerFailed, Planned
 from .search import Search
 from .taming import tamed
@@ -24,6 +25,7 @@ from .teacher import LessonMeter, counted, self_taught
 FEWEST_PROPOSALS = 3
 _PROPOSALS = 8  # where no budget says otherwise
 _MOST_PROPOSALS = 256
+_LONGEST_PROMPT = 8192  # tokens; a longer one may not fit at the end of a search
 
 logger = logging.getLogger(__name__)
 
@@ -61,13 +63,18 @@ class Optimizer(ABC):
         if self.chooses and not validation:
             raise UserError(f"{self.name} compares prompts on validation questions; give it some")
         questions, lessons = self._most(program, len(train), len(validation))
+        if not questions:
+            return Planned(0, 0, 0)
         calls_each = most_calls(program)
-        calls = questions * calls_each + lessons if calls_each is not None else None
+        calls = questions * calls_each + lessons + _tries_more(program, teacher) if calls_each is not None else None
         if self.tokens_each is None:
             return Planned(questions, calls, None)
         # A demonstration makes a prompt longer by at most about one call; a new instruction counts for another one.
         longer = 2 + self.max_demos
-        return Planned(questions, calls, int(questions * self.tokens_each * longer) + lessons * LESSON_TOKENS)
+        # No call starts that might not fit, so there has to be room for the longest one when all others are over.
+        longest = max(program.budget.max_tokens.values()) + _LONGEST_PROMPT
+        tokens = int(questions * self.tokens_each * longer) + lessons * LESSON_TOKENS + longest
+        return Planned(questions, calls, tokens)
 
     def most_questions(self, train: int, validation: int) -> int:
         """Questions that so many training and validation questions make at most.
@@ -93,8 +100,7 @@ class Optimizer(ABC):
         compiled = _copy(program, program.lm)
         if planned.questions:
             _, lessons = self._most(program, len(train), len(validation))
-            calls_each = most_calls(program)
-            allowance = Allowance(planned, lessons, calls_each, self.tokens_each, keep_going, on_question)
+            allowance = Allowance(planned, lessons, keep_going, on_question)
             search = self._begun(program, _open(train), validation, teacher, seed, allowance)
             put_prompts(compiled, self._found(search))
         return compiled
@@ -178,6 +184,12 @@ def _open(questions: Sequence[Gradable]) -> list[Gradable]:
     if not found:
         raise UserError("there is no training question whose text may be kept in prompts; give others, or use none")
     return found
+
+
+def _tries_more(program: Conductor, teacher: dspy.LM | None) -> int:
+    """Tries beyond the first that the last call may need."""
+    engines = [lm for lm in (program.lm or dspy.settings.lm, teacher) if lm is not None]
+    return max((most_tries(lm) - 1 for lm in engines), default=0)
 
 
 def _copy(program: Conductor, engine: dspy.LM | None) -> Conductor:

@@ -1,5 +1,7 @@
 """How many calls a question can take, from the program's budget alone."""
 
+from typing import NamedTuple
+
 from coda_dspy.budget import Budget
 from coda_dspy.conductor import AdaptiveCoda, Coda
 from coda_dspy.program import Conductor
@@ -10,7 +12,7 @@ _ROLES_A_STAGE = 3  # at most so many predictors speak at one stage: in words, b
 def most_calls(program: Conductor) -> int | None:
     """The most calls of one question; `None` for an algorithm that is none of ours.
 
-    A call that the engine fails and that is made again counts once.
+    A call that the engine fails and that is made again counts once; `most_tries` tells how often that may be.
     """
     if not isinstance(program, AdaptiveCoda | Coda):
         return None
@@ -20,6 +22,21 @@ def most_calls(program: Conductor) -> int | None:
 def most_calls_at(budget: Budget, adaptive: bool = True) -> int:
     """The same of Algorithm 2, or of Algorithm 1, at a budget."""
     return sum(calls * len(budget.efforts(stage)) for stage, calls in _by_stage(budget, adaptive).items())
+
+
+class Most(NamedTuple):
+    """The most that one question takes."""
+
+    calls: int
+    reply_tokens: int
+
+
+def most_of(program: AdaptiveCoda | Coda) -> Most:
+    """The most calls of one question, and the most tokens of their replies."""
+    budget = program.budget
+    stages = _by_stage(budget, isinstance(program, AdaptiveCoda))
+    calls = {stage: number * len(budget.efforts(stage)) for stage, number in stages.items()}
+    return Most(sum(calls.values()), sum(budget.max_tokens[stage] * number for stage, number in calls.items()))
 
 
 def most_roles(program: Conductor) -> int:

@@ -17,6 +17,7 @@ from coda_dspy.program import Conductor
 from .allowance import Allowance
 from .board import Board, Prompt, prompts_of
 from .feedback import verdict_on
+from .gate import Gate
 from .watching import Asked, Watch
 
 _MOST_DEMONSTRATION = 6000  # characters, given and replied
@@ -64,14 +65,12 @@ class Search:
         Raises:
             Ended: The search has to end: the plan is spent, the time is over, or the engine cannot be used.
         """
-        self.allowance.begin()
-        asked: Asked | None = None
+        self.allowance.begin(questions=1)
         try:
             asked = self._answered(program, question)
+            self.allowance.tell(asked.result)  # whoever is told may have run out of disk
         except UserError as error:
             raise self.allowance.fail(error) from error
-        finally:
-            self._book(asked)
         if noted:
             self.board.note(prompts_of(program), question.id, bool(asked.result.correct))
         return asked
@@ -98,15 +97,9 @@ class Search:
         judged = {question.id for question in self.validation}
         return self.board.best(judged, len(judged))
 
-    def _book(self, asked: Asked | None) -> None:
-        try:
-            self.allowance.done(asked.result if asked is not None else None)
-        except UserError as error:  # whoever is told of the question may have run out of disk
-            raise self.allowance.fail(error) from error
-
     def _answered(self, program: Conductor, question: Gradable) -> Asked:
         watch = Watch(program)
-        callbacks = [*dspy.settings.get("callbacks", []), watch]
+        callbacks = [*dspy.settings.get("callbacks", []), watch, Gate(self.allowance)]
         trace: list[Any] = []
         try:
             with dspy.context(callbacks=callbacks, adapter=self.adapter, trace=trace):

@@ -11,6 +11,7 @@ from coda_dspy.ledger import Entry, Ledger
 from coda_dspy.sampling import Sample
 
 from .allowance import Allowance
+from .gate import most_tokens, most_tries
 from .interface import OptimizerFailed
 
 _MOST_REPLY = 4096  # tokens, where the teacher has no limit of its own
@@ -35,6 +36,11 @@ def self_taught(engine: dspy.LM, teacher: dspy.LM | None) -> str | None:
     return f"{name} proposes its own instructions, which small models do badly; give a larger one with --teacher"
 
 
+def most_reply(teacher: dspy.LM) -> int:
+    """Tokens of a teacher's reply, at most."""
+    return int(teacher.kwargs.get("max_tokens") or teacher.kwargs.get("max_completion_tokens") or _MOST_REPLY)
+
+
 class LessonMeter(CallMeter):
     """The books of calls from outside the program: the teacher's tokens go into the allowance."""
 
@@ -43,18 +49,24 @@ class LessonMeter(CallMeter):
         self._allowance = allowance
 
     def add(self, entry: Entry) -> None:
-        self._allowance.taught(entry.tokens)
+        self._allowance.book(1, entry.tokens or 0)
 
 
 class _Counter(BaseCallback):
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
+        self._open: dict[str, tuple[int, int]] = {}
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        self._allowance.teach()
+        most = most_tries(instance), most_tokens(instance, inputs)
+        self._allowance.begin(lessons=1)
+        self._allowance.reserve(*most)
+        self._open[call_id] = most
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
         """Optimizers go on without a teacher that fails, and nobody would know."""
+        if call_id in self._open:
+            self._allowance.release(*self._open.pop(call_id))
         if isinstance(exception, Exception):
             reason = redact(str(exception)).strip() or type(exception).__name__
             raise self._allowance.fail(OptimizerFailed(f"the teacher gave no reply: {reason.splitlines()[0]}"))

@@ -43,17 +43,28 @@ def test_a_trial_has_curves_over_the_questions_that_it_answered(tmp_path: Path, 
     point = {"num_attempts_baseline": 3}
 
     def log(tune: TuneLog) -> None:
-        tune.rung(point, 4, 0.25, 120.0)
-        tune.rung(point, 8, 0.5, 110.0)
-        tune.trial(point, [Result("q1", correct=True), Result("q2", correct=False)], "KILLED")
+        tune.rung("budget 1", point, 4, 0.25, 120.0)
+        tune.rung("budget 1", point, 8, 0.5, 110.0)
+        tune.trial("budget 1", point, [Result("q1", correct=True), Result("q2", correct=False)], "KILLED")
 
     client, runs = logged(mlflow_uri, tmp_path, log)
-    assert set(runs) == {"tune", "budget baseline3"}
-    child = runs["budget baseline3"]
+    assert set(runs) == {"tune", "budget 1 baseline3"}
+    child = runs["budget 1 baseline3"]
     assert child.info.status == "KILLED" and child.data.params == {"num_attempts_baseline": "3"}
     history = client.get_metric_history(child.info.run_id, "rung.accuracy")
     assert [(metric.step, metric.value) for metric in history] == [(4, 0.25), (8, 0.5)]
     assert child.data.metrics["rung.cost"] == 110.0 and child.data.metrics["accuracy"] == 0.5
+
+
+def test_a_budget_that_two_rounds_measure_has_a_child_run_in_each(tmp_path: Path, mlflow_uri: str) -> None:
+    def log(tune: TuneLog) -> None:
+        for number, right in enumerate((True, False), start=1):
+            tune.rung(f"budget {number}", {"num_attempts_baseline": 3}, 1, float(right), 9.0)
+            tune.trial(f"budget {number}", {"num_attempts_baseline": 3}, [Result("q1", correct=right)])
+
+    _, runs = logged(mlflow_uri, tmp_path, log)
+    found = {name: run.data.metrics["accuracy"] for name, run in runs.items() if name != "tune"}
+    assert found == {"budget 1 baseline3": 1.0, "budget 2 baseline3": 0.0}
 
 
 def test_the_front_is_stored_as_png_and_as_a_page_without_network(tmp_path: Path, mlflow_uri: str) -> None:
@@ -120,7 +131,9 @@ def test_a_run_says_which_versions_and_which_commit_it_comes_from(tmp_path: Path
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *words], check=True)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    later = logged(mlflow_uri, tmp_path, lambda tune: tune.rung({"num_attempts_baseline": 1}, 1, 1.0, 1.0))[0]
+    later = logged(mlflow_uri, tmp_path, lambda tune: tune.rung("budget 1", {"num_attempts_baseline": 1}, 1, 1.0, 1.0))[
+        0
+    ]
     found = later.search_runs([runs["tune"].info.experiment_id], f"tags.`mlflow.source.git.commit` = '{commit}'")
     assert len(found) == 1
 
@@ -129,7 +142,7 @@ def test_a_tune_that_is_not_tracked_logs_nothing() -> None:
     log = TuneLog(None)
     log.front(TRIALS, TRIALS[0])
     log.importances(None)
-    log.rung({}, 1, 0.5, 1.0)
+    log.rung("budget 1", {}, 1, 0.5, 1.0)
     log.prompts("direct", AdaptiveCoda(), AdaptiveCoda())
     assert log.traces(1.0) is None
 

@@ -37,7 +37,7 @@ SMALL = Budget(best_of_n=1, n_plans=1, max_plan_tries=2)
 def asked(program: Conductor, script: Any, question: Question = SUM) -> Asked:
     """One question as an optimizer sees it."""
     _, lm = engine(script)
-    allowance = Allowance(Planned(9, None, None), 0, None, None, lambda: True, lambda result: None)
+    allowance = Allowance(Planned(9, None, None), 0, lambda: True, lambda result: None)
     search = Search(program, [], [], lm, lm, 0, 1, allowance, None)
     with dspy.context(lm=lm):
         return search.ask(program, question)

@@ -111,11 +111,6 @@ def test_the_plan_is_told_before_the_first_question_and_every_question_is_told(t
     assert len(watcher.results[phase[0]]) == report.profile.scores["prompts"]["direct"]["asked"]["questions"]
 
 
-def test_the_time_left_counts_what_the_optimizer_may_ask() -> None:
-    none, gepa = (replace(PLAN, optimizer=name, rounds=1).questions() for name in ("none", "gepa"))
-    assert gepa - none == OPTIMIZERS["gepa"]().most_questions(8, 8)
-
-
 def test_an_optimizer_that_breaks_is_a_note_and_the_tune_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

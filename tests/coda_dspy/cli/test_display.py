@@ -31,15 +31,28 @@ def test_what_nobody_reported_is_unknown_and_not_0() -> None:
 def test_progress_is_written_every_few_seconds_also_while_nothing_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", 0.01)
-    with RunDisplay(questions=20, minutes=None, started=time.monotonic()) as progress:
-        progress.phase("search", 10)
-        progress.result(Result("a", "1", billed_tokens=120))
-        progress.best("baseline3: 60%")
-        time.sleep(0.2)
+    assert display.SECONDS_BETWEEN_LINES <= 5
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        return len(waits) > 3
+
+    progress = RunDisplay(questions=20)
+    monkeypatch.setattr(progress._ended, "wait", wait)
+    progress.phase("search", 10)
+    progress.result(Result("a", "1", billed_tokens=120))
+    progress.best("baseline3: 60%")
+    progress._print_lines()
     written = capsys.readouterr().err.splitlines()
     assert "search: 10 questions" in written[0]
-    assert len(written) >= 3
+    assert (len(written), set(waits)) == (4, {display.SECONDS_BETWEEN_LINES})
     assert "1/10 questions, 120 tokens" in written[-1]
     assert "best so far baseline3: 60%" in written[-1]
     assert "left" in written[-1]
+
+
+def test_before_any_question_has_ended_the_limit_is_the_time_left() -> None:
+    now = time.monotonic()
+    assert "at most 9:5" in RunDisplay(questions=20, minutes=10, started=now - 3).render().plain
+    assert "time left unknown until a question ends" in RunDisplay(questions=20).render().plain

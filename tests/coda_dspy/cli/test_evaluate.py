@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from lessons import votes
-from scripts import Run
+from scripts import Run, stored_table
 
 from coda_dspy import AdaptiveCoda
 from coda_dspy.evaluation import Pool
@@ -238,8 +238,7 @@ def test_a_refused_or_repeated_command_leaves_the_tracked_run_as_it_was(
     assert experiment is not None
     (found,) = client.search_runs([experiment.experiment_id])
     assert found.info.status == "FINISHED"
-    table = client.load_table(experiment.experiment_id, "questions.json", [found.info.run_id])
-    assert len(table) == 3
+    assert len(stored_table(client, found.info.run_id, "questions.json")) == 3
 
 
 def test_steps_of_a_problem_are_never_torn_apart(run: Run, command: list[str], tmp_path: Path) -> None:

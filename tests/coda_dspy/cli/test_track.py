@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts import Run
+from scripts import Run, stored_table
 
 from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
@@ -48,7 +48,7 @@ def test_an_evaluation_whose_store_is_dead_ends_well_and_arrives_later(
     assert experiment is not None
     (found,) = client.search_runs([experiment.experiment_id])
     assert (found.info.status, found.data.metrics["accuracy"]) == ("FINISHED", 1.0)
-    assert len(client.load_table(experiment.experiment_id, "questions.json", [found.info.run_id])) == 3
+    assert len(stored_table(client, found.info.run_id, "questions.json")) == 3
     traces = client.search_traces(locations=[experiment.experiment_id])
     assert sorted(trace.info.tags["mlflow.traceName"] for trace in traces) == ["q0", "q1", "q2"]
 

@@ -166,6 +166,26 @@ def test_an_engine_that_samples_at_temperature_0_ignores_it_too() -> None:
     assert (report.honours["temperature"], report.honours["seed"]) == (False, False)
 
 
+def test_an_engine_that_batches_may_honour_temperature_though_its_greedy_replies_differ() -> None:
+    def script(call: ScriptedCall) -> str:
+        text = able(call)
+        return f"{call.index} {text}" if call.request.config.temperature else f"{text} {call.index}"
+
+    report, _ = probed(script)
+    assert report.figures["sampling"]["same_at_temperature_0"]["value"] == 0
+    assert report.honours["temperature"] is True
+
+
+def test_an_engine_that_samples_anew_whatever_the_temperature_ignores_it() -> None:
+    report, _ = probed(lambda call: f"{call.index} {able(call)}")
+    assert report.honours["temperature"] is False
+
+
+def test_replies_that_differ_in_their_reasoning_alone_do_not_tell_whether_temperature_is_honoured() -> None:
+    report, _ = probed(lambda call: Reply(able(call), reasoning=f"Hm, {call.index}."))
+    assert report.honours["temperature"] is None
+
+
 def test_an_engine_that_refuses_seeds_is_not_judged_by_them() -> None:
     def script(call: ScriptedCall) -> object:
         if call.request.config.seed is not None:

@@ -172,6 +172,24 @@ def test_a_store_that_is_still_dead_leaves_the_spool_as_it_was(tmp_path: Path) -
     assert {path: path.read_bytes() for path in (tmp_path / "spool").rglob("*") if path.is_file()} == before
 
 
+def test_a_database_server_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlflow.store.db import utils
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import OperationalError
+
+    asked = []
+
+    def unreachable(uri: str) -> object:
+        asked.append(uri)
+        return create_engine("sqlite:////nowhere/at/all.db")  # no driver of a server is needed here
+
+    monkeypatch.setattr(utils, "create_sqlalchemy_engine", unreachable)
+    monkeypatch.setattr(utils, "MAX_RETRY_COUNT", 2)  # MLflow's own tries
+    with pytest.raises(OperationalError):
+        Delivery("postgresql://me@127.0.0.1:9/mlflow")
+    assert len(asked) == 1
+
+
 def test_a_password_is_in_no_spool_and_asked_for(tmp_path: Path) -> None:
     track_something("postgresql://me:correct-horse@127.0.0.1:9/mlflow", tmp_path)
     files = [path for path in (tmp_path / "spool").rglob("*") if path.is_file()]
