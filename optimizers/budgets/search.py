@@ -118,7 +118,7 @@ class BudgetSearch:
                 break
             trial = replace(trial, votes=tuple(votes(trial.point))) if trial.whole else trial
             asked.tell(trial)
-            learn([trial, *self._study.ended()])
+            learn(self._study.ended())
         return list(trials.values())
 
     def _next(self, taken: Collection[str]) -> Point | None:
