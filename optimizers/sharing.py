@@ -122,7 +122,7 @@ def work(bench: Workbench, meeting: Meeting, validation: Sequence[Any]) -> int:
 def _measure(bench: Workbench, meeting: Meeting, leader: Leader, validation: Sequence[Any]) -> int:
     plan = bench.plan
     program = AdaptiveCoda(plan.budget, adapter=bench.adapter)
-    program.load_state(leader.program)
+    program.load_state(dict(leader.program))
     questions = validation[: leader.questions]
     measuring = Measuring(bench, f"budget {leader.round}", program, questions)
     search = BudgetSearch(plan.space, meeting.round(leader.round, program, leader.token), program.budget)

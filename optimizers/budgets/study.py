@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from coda_dspy.budget import Budget
 
@@ -18,7 +18,7 @@ from .trial import Trial
 _BEAT = 30  # seconds after which a worker says again that it lives; silent for four of them, it is dead
 MOMENT = 1.0  # seconds between looks at what others do
 _SUGGESTIONS = 4  # TPE likes to come back to what was good, but a budget needs to be measured once
-_DIRECTIONS = ("maximize", "minimize")
+_DIRECTIONS: tuple[Literal["maximize"], Literal["minimize"]] = ("maximize", "minimize")
 
 
 class Taken(NamedTuple):
