@@ -50,6 +50,10 @@ class Compiling:
         found = self._compiled(name, program, ends)
         return _with_prompts(program, found) if found is not None else None
 
+    def is_kept(self, name: str) -> bool:
+        """Whether an earlier process has compiled this: what was paid for is used, also after the time limit."""
+        return any((self._bench.folder.path / "prompts").glob(f"{name.replace(' ', '-')}-*.json"))
+
     def _compiled(self, name: str, as_written: Conductor, ends: float) -> Conductor | None:
         """The program with better prompts; `None` where there are none."""
         bench = self._bench

@@ -1,6 +1,7 @@
 """The folder of a tune: beside what every run keeps, its phases and how a time limit was kept."""
 
 import json
+from uuid import uuid4
 
 from coda_dspy.evaluation import JsonLines, Pool, RunFolder
 from coda_dspy.files import write_atomically
@@ -12,7 +13,7 @@ class TuneFolder(RunFolder):
     Args:
         path: The folder. Beside a run's own files, `results/` holds the results of each phase, `pools/` the candidates
             of each budget, `study-1.log` the first search, `sizes.json` how many questions fitted into a time limit,
-            `clock.json` the seconds that were spent.
+            `clock.json` the seconds that were spent, `token` the run's name where workers share it.
     """
 
     def store(self, phase: str) -> JsonLines:
@@ -22,6 +23,13 @@ class TuneFolder(RunFolder):
     def pool(self, phase: str) -> Pool:
         """All candidates of one phase."""
         return Pool(self.path / "pools" / f"{phase.replace(', ', '-').replace(' ', '-')}.jsonl.gz")
+
+    def token(self) -> str:
+        """A name that no other run has, and that this one keeps over restarts."""
+        path = self.path / "token"
+        if not path.exists():
+            write_atomically(path, uuid4().hex)
+        return path.read_text(encoding="utf-8")
 
     def spent(self) -> float:
         """Seconds that earlier processes spent on this run."""

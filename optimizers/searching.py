@@ -11,10 +11,10 @@ from coda_dspy.evaluation.statistics import mean_tokens
 
 from .budgets import BudgetSearch, Point, Trial, budget_at, canonical, finalists, measured, pick, point_name
 from .budgets.study import Study
-from .measuring import Measuring, at
+from .measuring import Measuring, at, most_candidates
 from .prompts.counting import most_calls_at
 from .sharing import Meeting
-from .workbench import CHOICE_ENDS, SEARCH_ENDS, Workbench
+from .workbench import CHOICE_ENDS, SEARCH_ENDS, Workbench, key_of
 
 CHOICE = 104_729  # rollout base of the finalists: samples on which the search did not choose
 TYPICAL_SHARE = 0.5  # of the calls of the dearest budget that a question takes: those that agree leave early
@@ -62,7 +62,7 @@ class Searching:
         """
         bench, plan = self._bench, self._bench.plan
         questions = self._validation[: self._fitting(program, asked)]
-        search = BudgetSearch(plan.space, self._study(number), program.budget)
+        search = BudgetSearch(plan.space, self._study(number, program), program.budget)
         if self._meeting is not None:
             self._meeting.open(number, program, len(questions))
         measuring = Measuring(bench, f"budget {number}", program, questions)
@@ -74,19 +74,21 @@ class Searching:
             keep_going=measuring.keep_going,
             on_rung=measuring.rung,
             on_trial=measuring.ended,
+            votes=measuring.votes,
         )
         chosen = pick(trials, plan.prefer)
         bench.log.front(trials, chosen)
         bench.log.importances(search.optuna_study)
         planned = search.most(plan.max_trials)
-        if len(trials) < planned:
+        if len(trials) < planned and not measuring.keep_going():
             bench.notes.append(f"{planned - len(trials)} of {planned} budgets were left unmeasured for lack of time")
-        return Found(program, trials, chosen, measuring.records(trials))
+        return Found(program, trials, chosen, most_candidates(trials))
 
-    def _study(self, number: int) -> Study:
+    def _study(self, number: int, program: AdaptiveCoda) -> Study:
+        """The trials of a round with these prompts, and of no others."""
         if self._meeting is not None:
-            return self._meeting.round(number)
-        return Study(self._bench.folder.path / f"study-{number}.log", seed=self._bench.plan.seed)
+            return self._meeting.round(number, program)
+        return Study(self._bench.folder.path / f"study-{number}.log", key_of(program), self._bench.plan.seed)
 
     def _fitting(self, program: AdaptiveCoda, asked: Sequence[Result]) -> int:
         """How many validation questions the search can afford: each pays for the samples of the dearest budget."""

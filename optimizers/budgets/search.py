@@ -4,7 +4,10 @@ Nested sampling makes the search cheap: a trial pays only for samples that no ea
 has the others; and trials are compared on common random numbers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from coda_dspy.budget import Budget
@@ -12,11 +15,11 @@ from coda_dspy.evaluation import Result
 
 from .racing import is_dominated, rungs
 from .space import PAPER, Point, Space, canonical, in_order, is_possible, point_name
-from .study import Asked, Study
+from .study import MOMENT, Asked, Study
 from .trial import Prices, Trial, measured
 
 MOST_TO_ENUMERATE = 64
-_ASKS_A_TRIAL = 8
+_DRAWS = 100  # before points are looked through in order
 
 Measure = Callable[[Point, slice], Sequence[Result] | None]
 """Results of a budget on a part of the questions; `None` where the time did not suffice."""
@@ -44,6 +47,7 @@ class BudgetSearch:
             self._first = in_order([*listed, paper], base)
         else:
             self._first = [point for point in (*_plain_ones(space, base), paper) if is_possible(point, base)]
+        self._all = None if listed is None else len(in_order([*listed, *self._first], base))
 
     @property
     def optuna_study(self) -> Any:
@@ -52,7 +56,7 @@ class BudgetSearch:
 
     def most(self, max_trials: int) -> int:
         """How many trials there will be at most."""
-        return min(max_trials, len(self._first)) if self.enumerated else max_trials
+        return max_trials if self._all is None else min(max_trials, self._all)
 
     def run(
         self,
@@ -64,8 +68,12 @@ class BudgetSearch:
         keep_going: Callable[[], bool] = lambda: True,
         on_rung: Callable[[Trial], None] = lambda trial: None,
         on_trial: Callable[[Trial], None] = lambda trial: None,
+        votes: Callable[[Point], Sequence[Any]] = lambda point: (),
     ) -> list[Trial]:
         """Measure budgets until the space or `max_trials` is exhausted, or `keep_going` says no.
+
+        A search that several processes share ends when no other one is measuring: what one that died has left
+        unmeasured is measured here.
 
         Args:
             measure: Asks a budget some of the questions.
@@ -75,6 +83,7 @@ class BudgetSearch:
             keep_going: Asked before each trial but the first.
             on_rung: Called with a trial as far as it is, at every rung.
             on_trial: Called with each trial as it ends, also for those of other processes.
+            votes: What is stored with a point that was measured whole, as plain values.
 
         Returns:
             The trials that ended, each point once; some were stopped by the race.
@@ -92,35 +101,39 @@ class BudgetSearch:
                     on_trial(trial)
 
         learn(self._study.ended())
-        asks = 0
-        while len(trials) < limit and asks < _ASKS_A_TRIAL * limit and (not trials or keep_going()):
-            asked = self._ask(limit)
+        while len(trials) < limit and (not trials or keep_going()):
+            taken, others_measure = self._study.taken()
+            point = self._next(taken) if len(taken) < limit else None
+            if point is None and not others_measure:
+                break
+            asked = self._study.take(point, self._space) if point is not None else None
             if asked is None:
-                others = self._study.wait_for_others()
+                time.sleep(MOMENT)
                 learn(self._study.ended())
-                if not others:
-                    break
                 continue
-            asks += 1  # a sampler may suggest a point again
-            known = trials.get(point_name(asked.point))
             with asked:
-                trial = known or self._race(asked, measure, questions, trials, prices, on_rung)
+                trial = self._race(asked, measure, questions, trials, prices, on_rung)
             if trial is None:
                 asked.give_up()
                 break
+            trial = replace(trial, votes=tuple(votes(trial.point))) if trial.whole else trial
             asked.tell(trial)
-            learn([trial, *self._study.ended()])
+            learn(self._study.ended())
         return list(trials.values())
 
-    def _ask(self, limit: int) -> Asked | None:
-        """The next point, or nothing where enough of them are taken."""
-        taken = self._study.taken()
-        if len(taken) >= limit:
-            return None
-        for point in self._first:
-            if point_name(point) not in taken:
-                return self._study.ask_for(point, self._space)
-        return None if self.enumerated else self._study.ask(self._space, self._base, taken)
+    def _next(self, taken: Collection[str]) -> Point | None:
+        """The next point that nobody has taken, if there is one."""
+        first = next((point for point in self._first if point_name(point) not in taken), None)
+        if first is not None or self.enumerated:
+            return first
+        return self._study.suggest(self._space, self._base, taken) or self._by_chance(taken)
+
+    def _by_chance(self, taken: Collection[str]) -> Point | None:
+        """Any point; where chance finds no new one, the first that is left."""
+        chance = self._study.chance(len(taken))
+        drawn = (self._space.draw(chance, self._base) for _ in range(_DRAWS))
+        points = chain(drawn, self._space.every(self._base))
+        return next((p for p in points if is_possible(p, self._base) and point_name(p) not in taken), None)
 
     def _race(
         self,

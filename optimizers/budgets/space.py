@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from random import Random
 from typing import Any
 
 from coda_dspy.algorithms import ASKED_ONCE
@@ -84,9 +85,10 @@ class Space:
         """Every budget once, those with few calls first; `None` where there are too many to look through."""
         if prod(map(len, self.values.values())) > _MOST_TO_LIST:
             return None
-        return in_order(self._all(base), base)
+        return in_order(self.every(base), base)
 
-    def _all(self, base: Budget) -> Iterator[Point]:
+    def every(self, base: Budget) -> Iterator[Point]:
+        """Every budget, one after the other; some of them more than once."""
         for chosen in product(*self.values.values()):
             point = canonical(dict(zip(self.values, chosen, strict=True)), base)
             if is_possible(point, base):
@@ -96,6 +98,10 @@ class Space:
         """The point that an Optuna trial suggests, as the one budget that it stands for."""
         chosen = {name: trial.suggest_categorical(name, values) for name, values in self.values.items()}
         return canonical(chosen, base)
+
+    def draw(self, chance: Random, base: Budget) -> Point:
+        """Any point."""
+        return canonical({name: chance.choice(values) for name, values in self.values.items()}, base)
 
 
 def in_order(points: Iterator[Point] | Sequence[Point], base: Budget) -> list[Point]:

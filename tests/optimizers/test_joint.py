@@ -122,21 +122,28 @@ def test_a_round_whose_prompts_stay_as_they_are_searches_no_budget_again(tmp_pat
     assert not list((tmp_path / "run" / "results").glob("budget-2-*"))
 
 
-def test_prompts_are_compiled_again_at_the_budget_that_was_found(tmp_path: Path) -> None:
-    def needs_the_word_in_its_reflection(call: ScriptedCall) -> str:
-        number = number_in(call)
-        if call.stage == "plan":
-            return "1. Add one. (high)"
-        right = call.stage == "reflect" and (WORD in call.prompt or chance(call) < 0.5)
-        return f"Answer: {number + 1 if right else 1000 + int(1000 * chance(call))}"
+def needs_the_word_in_its_reflection(call: ScriptedCall) -> str:
+    number = number_in(call)
+    if call.stage == "plan":
+        return "1. Add one. (high)"
+    right = call.stage == "reflect" and (WORD in call.prompt or chance(call) < 0.5)
+    return f"Answer: {number + 1 if right else 1000 + int(1000 * chance(call))}"
 
+
+def test_prompts_are_compiled_again_at_the_budget_that_was_found_also_after_the_time_limit(tmp_path: Path) -> None:
     space = Space({"num_attempts_baseline": (0, 1), "num_attempts_coda": (0, 1), "n_plans": (1,)})
-    _, lm = seeded(needs_the_word_in_its_reflection)
+    plan = replace(PLAN, prompt_questions=300, space=space, minutes=600)
+    made, lm = seeded(needs_the_word_in_its_reflection)
     _, teacher = engine(lambda call: f"Solve the problem {WORD}.")
-    report = tune(lm, QUESTIONS, replace(PLAN, prompt_questions=300, space=space), tmp_path / "run", teacher=teacher)
+    report = tune(lm, QUESTIONS, plan, tmp_path / "run", teacher=teacher)
     assert WORD in report.profile.prompts["coda.reflector.reflect"].instructions
     assert list((tmp_path / "run" / "results").glob("budget-2-*"))
     assert report.profile.scores["test"]["tuned"]["value"] > 0.9
+    # What was paid for is used, whenever the tune is told again.
+    (tmp_path / "run" / "clock.json").write_text('{"seconds": 999999}')
+    calls = len(made.calls)
+    assert tune(lm, QUESTIONS, plan, tmp_path / "run", teacher=teacher).profile == report.profile
+    assert len(made.calls) == calls
 
 
 FORTY = Space(
