@@ -1,7 +1,7 @@
 """An answer that can be voted on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coda_dspy.solution import Solution
@@ -35,6 +35,10 @@ class Candidate:
     thinking: str = ""
     trusted: bool = True
     trace: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    def without_texts(self) -> "Candidate":
+        """The same with nothing that the engine said but the answer."""
+        return replace(self, text="", plans=(), executions=(), thinking="")
 
     @classmethod
     def of(cls, solution: Solution, path: Path, attempt: int, plans: tuple[str, ...] = ()) -> "Candidate":

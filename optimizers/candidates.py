@@ -1,36 +1,35 @@
-"""What lessons need of a budget's candidates, as plain values: they are stored with the trial.
+"""What lessons need of a budget's candidates, as plain values that are stored with the trial.
 
 So whoever leads a tune learns the same, whichever process has measured the budget and keeps its pool.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from coda_dspy.candidate import Candidate
 from coda_dspy.evaluation import PoolRecord
 
-
-def outline(record: PoolRecord) -> dict[str, Any]:
-    """Paths, grades and classes of a question's candidates, without a text."""
-    return {
-        "id": record.id,
-        "paths": [candidate.path for candidate in record.candidates],
-        "grades": list(record.grades),
-        "classes": [list(members) for members in record.classes],
-    }
+from .judging import leading_pair
+from .plan import MOST_JUDGED
 
 
-def outlined(outline: Mapping[str, Any]) -> PoolRecord:
-    """The record of an outline; what the outline lacks is empty."""
-    return PoolRecord(
-        id=outline["id"],
-        sample=0,
-        asked="",
-        task=None,
-        gold=None,
-        answer=None,
-        correct=None,
-        candidates=tuple(Candidate("", "", path, place, None) for place, path in enumerate(outline["paths"])),
-        grades=tuple(outline["grades"]),
-        classes=tuple(map(tuple, outline["classes"])),
-    )
+def outlines(records: Sequence[PoolRecord]) -> list[dict[str, Any]]:
+    """The records without a text, but those that judges will be asked about."""
+    return [record.to_json() for record in _outlines(records)]
+
+
+def _outlines(records: Sequence[PoolRecord]) -> Iterator[PoolRecord]:
+    left = MOST_JUDGED
+    for record in records:
+        pair = leading_pair(record) if left else None
+        left -= pair is not None
+        kept = {*pair.right, *pair.wrong} if pair is not None else set()
+        yield replace(
+            record,
+            task=record.task if kept else None,
+            candidates=tuple(c if i in kept else c.without_texts() for i, c in enumerate(record.candidates)),
+            outputs=(),
+            steps=(),
+            stages={},
+            failures=(),
+        )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from coda_dspy.concurrency import fan_out
 from coda_dspy.conductor import AdaptiveCoda
@@ -36,24 +37,37 @@ def pair_of(record: PoolRecord) -> PoolRecord | None:
     They are of one path, or else it would show in their form how likely each is to be right; of Algorithm 1 where it
     gave both, for its answers are what judges are there for.
     """
-    pairs = [] if record.task is None else [_leading(record, path) for path in reversed(PATHS)]
-    return next((pair for pair in pairs if pair is not None), None)
-
-
-def _leading(record: PoolRecord, path: Path) -> PoolRecord | None:
-    classes = [[i for i in members if record.candidates[i].path == path] for members in record.classes]
-    right, wrong = (
-        max((c for c in classes if c and record.grades[c[0]] is grade), key=len, default=[]) for grade in (True, False)
-    )
-    if not right or not wrong:
+    pair = leading_pair(record)
+    if pair is None:
         return None
-    kept = sorted(right + wrong)
+    kept = sorted((*pair.right, *pair.wrong))
     return replace(
         record,
         candidates=tuple(record.candidates[i] for i in kept),
         grades=tuple(record.grades[i] for i in kept),
-        classes=tuple(tuple(kept.index(i) for i in members) for members in sorted((right, wrong))),
+        classes=tuple(tuple(kept.index(i) for i in members) for members in sorted(pair)),
     )
+
+
+class LeadingPair(NamedTuple):
+    """Positions of the candidates of the leading right answer, and of the leading wrong one."""
+
+    right: tuple[int, ...]
+    wrong: tuple[int, ...]
+
+
+def leading_pair(record: PoolRecord) -> LeadingPair | None:
+    """The candidates of `pair_of`."""
+    pairs = [] if record.task is None else [_leading(record, path) for path in reversed(PATHS)]
+    return next((pair for pair in pairs if pair is not None), None)
+
+
+def _leading(record: PoolRecord, path: Path) -> LeadingPair | None:
+    classes = [tuple(i for i in members if record.candidates[i].path == path) for members in record.classes]
+    right, wrong = (
+        max((c for c in classes if c and record.grades[c[0]] is grade), key=len, default=()) for grade in (True, False)
+    )
+    return LeadingPair(right, wrong) if right and wrong else None
 
 
 def _judged(bench: Workbench, program: AdaptiveCoda, name: str, pairs: Sequence[PoolRecord]) -> list[Judgment]:

@@ -102,9 +102,9 @@ def _beside(records: Sequence[PoolRecord], compared: PathComparison | None) -> l
     pool = {record.id: record for record in records}
 
     def added(path: Path, result: Result) -> Result | None:
-        sample = (path, 0, result.answer, result.solution, result.tokens)
+        sample = (path, 0, result.answer, result.tokens)
         known = pool[result.id].candidates if result.id in pool else ()
-        drawn = any((c.path, c.attempt, c.answer, c.text, c.tokens) == sample for c in known)
+        drawn = any((c.path, c.attempt, c.answer, c.tokens) == sample for c in known)
         return None if result.answer is None or drawn else result
 
     rows = zip(*compared, strict=True) if compared is not None else ()

@@ -8,7 +8,7 @@ from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable, PoolRecord, Result
 
 from .budgets import Point, Trial, budget_at, pick, point_name
-from .candidates import outline, outlined
+from .candidates import outlines
 from .workbench import SEARCH_ENDS, Workbench, at_budget
 
 _LESSONS = {"early_exit": "learned", "verifier": "weighted", "first_path": "learned"}  # what uses what was learned
@@ -66,11 +66,11 @@ class Measuring:
             best = pick(self._seen, self._bench.plan.prefer)
             self._bench.watcher.best(f"{point_name(best.point)}: {best.accuracy.value:.0%}, {best.cost:.6g} each")
 
-    def votes(self, point: Point) -> list[dict[str, Any]]:
+    def candidates(self, point: Point) -> list[dict[str, Any]]:
         """What lessons need of the candidates of a budget that was measured here, by question."""
         records = self._bench.folder.pool(f"{self._phase} {point_name(point)}").read()
         # In one order, whatever the order in which they ended: what is learned of them must not depend on it.
-        return [outline(record) for record in sorted(records, key=lambda record: record.id)]
+        return outlines(sorted(records, key=lambda record: record.id))
 
     def keep_going(self) -> bool:
         """Whether another trial may begin: once the held-out questions are being asked, the choice is made."""
@@ -80,8 +80,8 @@ class Measuring:
 def most_candidates(trials: Sequence[Trial]) -> list[PoolRecord]:
     """The candidates of the whole trial that has most of them, whichever process measured it."""
 
-    def candidates(trial: Trial) -> int:
-        return sum(len(question["paths"]) for question in trial.votes)
+    def number(trial: Trial) -> int:
+        return sum(len(row["candidates"]) for row in trial.candidates)
 
-    richest = max((t for t in trials if t.whole), key=lambda t: (candidates(t), point_name(t.point)))
-    return [outlined(question) for question in richest.votes]
+    richest = max((t for t in trials if t.whole), key=lambda t: (number(t), point_name(t.point)))
+    return [PoolRecord.from_json(row) for row in richest.candidates]

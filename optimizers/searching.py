@@ -74,7 +74,7 @@ class Searching:
             keep_going=measuring.keep_going,
             on_rung=measuring.rung,
             on_trial=measuring.ended,
-            votes=measuring.votes,
+            candidates=measuring.candidates,
         )
         chosen = pick(trials, plan.prefer)
         bench.log.front(trials, chosen)

@@ -133,7 +133,7 @@ def _measure(bench: Workbench, meeting: Meeting, leader: Leader, validation: Seq
         prices=plan.prices,
         keep_going=lambda: leader in meeting.leaders(),
         on_trial=measuring.ended,
-        votes=measuring.votes,
+        candidates=measuring.candidates,
     )
     return measuring.own
 

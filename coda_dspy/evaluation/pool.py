@@ -99,7 +99,7 @@ class PoolRecord:
             gold=None if private else question.answer or None,
             answer=prediction.answer,
             correct=grade(prediction.answer),
-            candidates=tuple(_without_texts(c) if private else c for c in candidates),
+            candidates=tuple(c.without_texts() if private else c for c in candidates),
             grades=tuple(grade(c.answer) for c in candidates),
             classes=tuple(c.members for c in classes),
             outputs=tuple(_outputs(task, c.answer) for c in candidates) if task.kind == "code" else (),
@@ -174,10 +174,6 @@ def _plain(task: Task) -> dict[str, Any]:
     if "tests" in arguments:
         arguments["tests"] = [{"input": c.input, "output": c.output, "testtype": c.form} for c in task.tests]
     return arguments
-
-
-def _without_texts(candidate: Candidate) -> Candidate:
-    return replace(candidate, text="", plans=(), executions=(), thinking="")
 
 
 def _outputs(task: Task, program: str) -> tuple[str, ...]:

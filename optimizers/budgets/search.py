@@ -68,7 +68,7 @@ class BudgetSearch:
         keep_going: Callable[[], bool] = lambda: True,
         on_rung: Callable[[Trial], None] = lambda trial: None,
         on_trial: Callable[[Trial], None] = lambda trial: None,
-        votes: Callable[[Point], Sequence[Any]] = lambda point: (),
+        candidates: Callable[[Point], Sequence[Any]] = lambda point: (),
     ) -> list[Trial]:
         """Measure budgets until the space or `max_trials` is exhausted, or `keep_going` says no.
 
@@ -83,7 +83,7 @@ class BudgetSearch:
             keep_going: Asked before each trial but the first.
             on_rung: Called with a trial as far as it is, at every rung.
             on_trial: Called with each trial as it ends, also for those of other processes.
-            votes: What is stored with a point that was measured whole, as plain values.
+            candidates: What is stored with a point that was measured whole, as plain values.
 
         Returns:
             The trials that ended, each point once; some were stopped by the race.
@@ -116,7 +116,7 @@ class BudgetSearch:
             if trial is None:
                 asked.give_up()
                 break
-            trial = replace(trial, votes=tuple(votes(trial.point))) if trial.whole else trial
+            trial = replace(trial, candidates=tuple(candidates(trial.point))) if trial.whole else trial
             asked.tell(trial)
             learn(self._study.ended())
         return list(trials.values())

@@ -64,7 +64,8 @@ class Asked:
         import optuna
 
         self._ended.set()
-        told = {"right": [int(right) for right in trial.right], "costs": list(trial.costs), "votes": list(trial.votes)}
+        right = [int(right) for right in trial.right]
+        told = {"right": right, "costs": list(trial.costs), "candidates": list(trial.candidates)}
         with suppress(optuna.exceptions.UpdateFinishedTrialError):  # silent for so long that others took it for dead
             for name, value in told.items():
                 self._study._storage.set_trial_user_attr(self._id, name, value)
@@ -213,5 +214,5 @@ def _fail(study: Any, number: int) -> None:
 def _trial_of(stored: Any) -> Trial:
     attributes = stored.user_attrs
     right = tuple(bool(value) for value in attributes["right"])
-    costs, votes = tuple(map(float, attributes["costs"])), tuple(attributes["votes"])
-    return Trial(dict(attributes["point"]), right, costs, bool(stored.values), votes)
+    costs, candidates = tuple(map(float, attributes["costs"])), tuple(attributes["candidates"])
+    return Trial(dict(attributes["point"]), right, costs, bool(stored.values), candidates)

@@ -27,14 +27,14 @@ class Trial:
         right: Whether it was right, by question, in the one order that all trials share.
         costs: What each of these questions cost: tokens in and out, or money where there are prices.
         whole: Whether all questions were asked; else it was found to be dominated before.
-        votes: What the process that measured it has to tell of the candidates, as plain values; of whole ones only.
+        candidates: What the process that measured it has to tell of them, as plain values; of whole trials only.
     """
 
     point: Point
     right: tuple[bool, ...]
     costs: tuple[float, ...]
     whole: bool = True
-    votes: tuple[Any, ...] = ()
+    candidates: tuple[Any, ...] = ()
 
     @property
     def accuracy(self) -> Accuracy:

@@ -13,7 +13,7 @@ from coda_dspy import Budget, Profile, load
 from coda_dspy.candidate import Candidate
 from coda_dspy.data import Question
 from coda_dspy.evaluation import PoolRecord
-from coda_dspy.optimizers import Space, TunePlan, TuneReport, tune
+from coda_dspy.optimizers import Space, TunePlan, TuneReport, ceiling, tune
 from coda_dspy.optimizers.judging import pair_of
 from coda_dspy.optimizers.plan import MOST_JUDGED
 from coda_dspy.testing import ScriptedCall, ScriptedEngine
@@ -114,9 +114,10 @@ def test_a_judge_that_is_not_heard_does_not_end_the_tune(tmp_path: Path) -> None
     assert not judges_of(report)
 
 
-def test_the_time_left_counts_the_judges_where_there_may_be_something_to_judge() -> None:
-    none = replace(PLAN, space=PLAN.space.but({"best_of_n": (1,)}))
-    assert PLAN.questions() - none.questions() == 2 * MOST_JUDGED
+def test_the_ceiling_counts_the_judges() -> None:
+    _, lm = engine(asked(knows))
+    phases = {phase.name: phase for phase in ceiling(PLAN, lm, QUESTIONS)}
+    assert (phases["judges"].questions, phases["judges"].calls) == (2 * MOST_JUDGED, 4 * MOST_JUDGED)
 
 
 def test_a_tuned_profile_that_uses_everything_that_was_learned_answers(tmp_path: Path) -> None:
