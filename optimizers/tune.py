@@ -7,7 +7,6 @@ are read back, and the calls of an unfinished one come from DSPy's cache, which 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ import dspy
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import engine_name
 from coda_dspy.evaluation import Result, locked, own_cache, settings_of
-from coda_dspy.evaluation.statistics import mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference
 from coda_dspy.profile import Profile
 from coda_dspy.tracking import Tracker
 
-from .budgets import Trial
+from .budgets import Trial, pick
 from .compiling import Compiling
 from .folder import TuneFolder
 from .held_out import measure_held_out
@@ -35,7 +34,7 @@ from .report import Row, TuneReport, scores_of
 from .searching import Found, Searching
 from .sharing import Meeting
 from .sharing import work as work_at
-from .workbench import PROMPTS_END, SEARCH_ENDS, Silent, Watcher, Workbench
+from .workbench import PROMPTS_END, SEARCH_ENDS, Silent, Watcher, Workbench, small
 
 
 def tune(
@@ -175,7 +174,8 @@ class _Tune:
         program.learned.load_state(found.program.learned.dump_state())
         profile = Profile.of(program, engine_name(bench.lm), scores=scores, data=self.data, **fields)
         rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
-        report = TuneReport(profile, rows, difference, found.trials, bench.notes)
+        trained = accuracy(train) if train else None
+        report = TuneReport(profile, rows, difference, trained, chosen.accuracy, found.trials, bench.notes)
         profile.save(bench.folder.path / "profile.json")
         bench.log.report(report, bench.folder.path / "profile.json")
         return report
@@ -189,17 +189,23 @@ class _Tune:
             again = self._round(number, found)
             if again is None:
                 break
-            gain, noise = _gain(found.chosen, again.chosen)
-            if gain > 0:
+            before, after = _on_the_same_questions(found.chosen, again.chosen)
+            better = pick((before, after), self.plan.prefer) is after
+            gain, noise = _gain(before, after)
+            if better:
                 found = again
             if gain <= noise:
-                self.bench.notes.append(f"round {number} gained {gain:+.1%}, less than its noise ({noise:.1%})")
+                kept = "its" if better else "the earlier"
+                self.bench.notes.append(
+                    f"round {number} gained {gain:+.1%}, less than its noise ({noise:.1%}); {kept} budget is taken"
+                )
+            if gain <= noise or not better:
                 break
         return found
 
     def _round(self, number: int, found: Found) -> Found | None:
         """One more round; `None` where the prompts stay as they are."""
-        asks_once = found.chosen.point == {"num_attempts_baseline": 1}
+        asks_once = found.tuned().budget == small(found.program, "direct").budget
         if self.plan.optimizer == "none" or (asks_once and "direct" in self.plan.roles):
             return None  # the direct role has been compiled on its own
         if self.bench.seconds_to(PROMPTS_END) <= 0:
@@ -223,8 +229,13 @@ class _Tune:
         return alone + (mean_tokens(train) or alone if train else alone)
 
 
+def _on_the_same_questions(*trials: Trial) -> list[Trial]:
+    """The trials on the first questions, which all of them have answered."""
+    shared = min(len(trial.right) for trial in trials)
+    return [replace(trial, right=trial.right[:shared], costs=trial.costs[:shared]) for trial in trials]
+
+
 def _gain(before: Trial, after: Trial) -> tuple[float, float]:
-    """How much more is right on the questions of both, and the standard error of that."""
-    gains = [int(a) - int(b) for b, a in zip(before.right, after.right, strict=False)]
-    mean = sum(gains) / len(gains)
-    return mean, sqrt(sum((gain - mean) ** 2 for gain in gains) / len(gains) / len(gains))
+    """How much more is right, and the standard error by which budgets are chosen: the better one's."""
+    figures = before.accuracy, after.accuracy
+    return figures[1].value - figures[0].value, max(figures, key=lambda found: found.value).standard_error

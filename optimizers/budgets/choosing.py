@@ -17,17 +17,20 @@ def front(trials: Sequence[Trial]) -> list[Trial]:
     return kept
 
 
-def finalists(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """The trials of the front within two standard errors of its best, cheap ones first.
+def finalists(trials: Sequence[Trial], most: int, prefer: str = "cheapest") -> list[Trial]:
+    """The trials worth a second look, cheap ones first: the one to take as it seems, and what may prove better.
 
     Args:
         trials: At least one whole one.
-        most: At most so many: the best one, and the cheapest ones.
+        most: At most so many, at least 1: the one that `pick` takes, the best one, and then the cheapest ones of the
+            front within two standard errors of the best.
+        prefer: As for `pick`.
     """
-    on_front = front(trials)
-    best = on_front[-1].accuracy
-    near = [t for t in on_front if t.accuracy.value >= best.value - 2 * best.standard_error]
-    return [*near[:-1][: most - 1], near[-1]]
+    *others, best = front(trials)
+    least = best.accuracy.value - 2 * best.accuracy.standard_error
+    wanted = [pick(trials, prefer), best, *(t for t in others if t.accuracy.value >= least)]
+    once = [trial for place, trial in enumerate(wanted) if trial not in wanted[:place]]
+    return sorted(once[:most], key=lambda t: t.cost)
 
 
 def pick(trials: Sequence[Trial], prefer: str = "cheapest") -> Trial:
@@ -36,7 +39,7 @@ def pick(trials: Sequence[Trial], prefer: str = "cheapest") -> Trial:
     Args:
         trials: At least one whole one; others are passed over.
         prefer: `cheapest` of those within one standard error of the best (the one-standard-error rule; the error is
-            the best one's own, over its questions); `accuracy`, the best whatever it costs; `knee`, the one of the
+            that of the best one's Wilson interval); `accuracy`, the best whatever it costs; `knee`, the one of the
             front that stands out most over the line from its cheapest to its best.
     """
     whole = [trial for trial in trials if trial.whole]

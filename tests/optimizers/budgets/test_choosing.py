@@ -1,8 +1,10 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from coda_dspy.optimizers import Trial, pick
-from coda_dspy.optimizers.budgets import finalists, front
+from coda_dspy.optimizers.budgets import PREFERENCES, finalists, front
 
 
 def trial(right: int, cost: float, n: int = 20, whole: bool = True) -> Trial:
@@ -14,9 +16,23 @@ trials = st.lists(st.builds(trial, st.integers(0, 20), st.integers(1, 1000).map(
 
 def test_the_cheapest_within_one_standard_error_of_the_best_is_picked() -> None:
     best, close, far = trial(12, 1000), trial(10, 300), trial(5, 50)
-    # The best's standard error is sqrt(0.6 · 0.4 / 20) = 0.11: 10 of 20 is within it, 5 of 20 is not.
+    # The best's standard error is 0.1005: 10 of 20 is within it, 5 of 20 is not.
     assert pick([best, close, far]) is close
     assert pick([best, far]) is best
+
+
+@pytest.mark.parametrize("right", [0, 1, 12, 39, 40])
+def test_the_standard_error_is_that_of_wilsons_interval(right: int) -> None:
+    figure = trial(right, 1, n=40).accuracy
+    low, high = binomtest(right, 40).proportion_ci(0.6826894921370859, method="wilson")  # of one standard error
+    assert figure.standard_error == pytest.approx((high - low) / 2, abs=0.006)
+    assert figure.standard_error > 0.02
+
+
+def test_the_best_is_not_sure_of_itself_where_all_its_answers_are_right() -> None:
+    best, close = trial(40, 1000, n=40), trial(39, 10, n=40)
+    assert pick([best, close]) is close or best.accuracy.standard_error < 1 / 40
+    assert len(finalists([best, close], 2)) == 2
 
 
 def test_accuracy_takes_the_best_and_among_equals_the_cheaper() -> None:
@@ -49,8 +65,13 @@ def test_the_front_grows_in_accuracy_with_its_cost_and_dominates_the_rest(found:
         assert any(t.accuracy.value >= other.accuracy.value and t.cost <= other.cost for t in kept)
 
 
-@given(trials, st.integers(1, 5))
-def test_the_finalists_hold_the_best_and_are_no_more_than_asked_for(found: list[Trial], most: int) -> None:
-    near = finalists(found, most)
+@given(trials, st.integers(1, 5), st.sampled_from(PREFERENCES))
+def test_the_finalists_hold_what_is_picked_and_the_best_and_are_no_more_than_asked_for(
+    found: list[Trial], most: int, prefer: str
+) -> None:
+    near = finalists(found, most, prefer)
     assert 1 <= len(near) <= most
-    assert max(t.accuracy.value for t in found) == near[-1].accuracy.value
+    assert pick(found, prefer) in near
+    assert [t.cost for t in near] == sorted(t.cost for t in near)
+    if most > 1:
+        assert max(t.accuracy.value for t in found) == near[-1].accuracy.value
