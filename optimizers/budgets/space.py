@@ -21,6 +21,8 @@ PAPER: Point = {
     name: getattr(Budget.preset("paper-qwen3"), name) for name in FIELDS if name not in (*BY_STAGE, "max_total_tokens")
 }
 
+_ALLOWS_ANY = Budget(num_attempts_baseline=1, num_attempts_coding=1, num_attempts_coda=0)  # any one value beside it
+
 _OF_STEP_3 = (
     "best_of_n",
     "n_plans",
@@ -60,7 +62,7 @@ class Space:
             if not values:
                 raise UserError(f"the search has no value for {name}; name one at least")
             for value in values:
-                Budget().replace(**_changes({name: value}))
+                _ALLOWS_ANY.replace(**_changes({name: value}))
             whole = name.partition(".")[0]
             if whole != name and whole in self.values:
                 raise UserError(f"the search names {whole} for all stages and {name} too; leave one of them out")

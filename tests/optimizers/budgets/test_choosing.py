@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 from coda_dspy.optimizers import Trial, pick
 from coda_dspy.optimizers.budgets import PREFERENCES, finalists, front
@@ -22,17 +22,20 @@ def test_the_cheapest_within_one_standard_error_of_the_best_is_picked() -> None:
 
 
 @pytest.mark.parametrize("right", [0, 1, 12, 39, 40])
-def test_the_standard_error_is_that_of_wilsons_interval(right: int) -> None:
-    figure = trial(right, 1, n=40).accuracy
-    low, high = binomtest(right, 40).proportion_ci(0.6826894921370859, method="wilson")  # of one standard error
-    assert figure.standard_error == pytest.approx((high - low) / 2, abs=0.006)
-    assert figure.standard_error > 0.02
+def test_the_standard_error_is_that_of_wilsons_interval_and_never_0(right: int) -> None:
+    low, high = binomtest(right, 40).proportion_ci(0.95, method="wilson")
+    found = trial(right, 1, n=40).accuracy.standard_error
+    assert found == pytest.approx((high - low) / (norm.ppf(0.975) - norm.ppf(0.025)))
+    assert found > 0.02
 
 
-def test_the_best_is_not_sure_of_itself_where_all_its_answers_are_right() -> None:
-    best, close = trial(40, 1000, n=40), trial(39, 10, n=40)
-    assert pick([best, close]) is close or best.accuracy.standard_error < 1 / 40
-    assert len(finalists([best, close], 2)) == 2
+def test_far_from_the_ends_the_standard_error_is_the_usual_one() -> None:
+    assert trial(60, 1, n=100).accuracy.standard_error == pytest.approx((0.6 * 0.4 / 100) ** 0.5, rel=0.03)
+
+
+def test_a_much_cheaper_budget_with_one_more_wrong_answer_is_near_the_best_that_is_always_right() -> None:
+    best, close = trial(100, 1000, n=100), trial(99, 10, n=100)
+    assert finalists([best, close], 2) == [close, best]
 
 
 def test_accuracy_takes_the_best_and_among_equals_the_cheaper() -> None:

@@ -144,7 +144,7 @@ def test_the_dearest_budget_of_a_space_has_the_most_calls(data: st.DataObject) -
 
 def test_a_field_is_searched_for_all_stages_or_by_stage() -> None:
     assert "temperature.direct" not in WIDE.but({"temperature": (0.4, 0.8)}).values
-    with pytest.raises(UserError, match="temperature for all stages and temperature.direct too"):
+    with pytest.raises(UserError, match=r"temperature for all stages and temperature.direct too"):
         Space({"temperature": (0.4,), "temperature.direct": (0.8,)})
 
 
