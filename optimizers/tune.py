@@ -19,7 +19,7 @@ from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_differ
 from coda_dspy.profile import Profile
 from coda_dspy.tracking import Tracker
 
-from .budgets import Trial, pick
+from .budgets import compared
 from .compiling import Compiling
 from .folder import TuneFolder
 from .held_out import measure_held_out
@@ -189,17 +189,11 @@ class _Tune:
             again = self._round(number, found)
             if again is None:
                 break
-            before, after = _on_the_same_questions(found.chosen, again.chosen)
-            better = pick((before, after), self.plan.prefer) is after
-            gain, noise = _gain(before, after)
-            if better:
+            progress = compared(found.chosen, again.chosen, self.plan.prefer)
+            if progress.taken:
                 found = again
-            if gain <= noise:
-                kept = "its" if better else "the earlier"
-                self.bench.notes.append(
-                    f"round {number} gained {gain:+.1%}, less than its noise ({noise:.1%}); {kept} budget is taken"
-                )
-            if gain <= noise or not better:
+            if progress.within_noise:
+                self.bench.notes.append(f"round {number} {progress}")
                 break
         return found
 
@@ -227,15 +221,3 @@ class _Tune:
         """Tokens that a question takes the plain engine and the tuned program together."""
         alone = mean_tokens(self.compiling.asked) or 0.0
         return alone + (mean_tokens(train) or alone if train else alone)
-
-
-def _on_the_same_questions(*trials: Trial) -> list[Trial]:
-    """The trials on the first questions, which all of them have answered."""
-    shared = min(len(trial.right) for trial in trials)
-    return [replace(trial, right=trial.right[:shared], costs=trial.costs[:shared]) for trial in trials]
-
-
-def _gain(before: Trial, after: Trial) -> tuple[float, float]:
-    """How much more is right, and the standard error by which budgets are chosen: the better one's."""
-    figures = before.accuracy, after.accuracy
-    return figures[1].value - figures[0].value, max(figures, key=lambda found: found.value).standard_error

@@ -1,6 +1,8 @@
 """Choose among measured budgets."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from .trial import Trial
 
@@ -44,6 +46,43 @@ def pick(trials: Sequence[Trial], prefer: str = "cheapest") -> Trial:
     """
     whole = [trial for trial in trials if trial.whole]
     return _RULES[prefer](whole)
+
+
+class Progress(NamedTuple):
+    """What a round of a tune has gained.
+
+    Args:
+        taken: Whether its budget is the one to take.
+        gain: How much more is right than in the round before.
+        noise: The standard error by which budgets are chosen, of the better round.
+    """
+
+    taken: bool
+    gain: float
+    noise: float
+
+    @property
+    def within_noise(self) -> bool:
+        return self.gain <= self.noise
+
+    def __str__(self) -> str:
+        choice = "its" if self.taken else "the earlier"
+        return f"gained {self.gain:+.1%}, less than its noise ({self.noise:.1%}); {choice} budget is taken"
+
+
+def compared(before: Trial, after: Trial, prefer: str = "cheapest") -> Progress:
+    """A round against the one before, by the rule that decides between budgets, on the questions of both.
+
+    Args:
+        before: The choice of the round before.
+        after: The choice of the round.
+        prefer: As for `pick`.
+    """
+    shared = min(len(before.right), len(after.right))
+    old, new = (replace(trial, right=trial.right[:shared], costs=trial.costs[:shared]) for trial in (before, after))
+    figures = old.accuracy, new.accuracy
+    noise = max(figures, key=lambda figure: figure.value).standard_error
+    return Progress(pick((old, new), prefer) is new, figures[1].value - figures[0].value, noise)
 
 
 def _best(trials: Sequence[Trial]) -> Trial:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
 from coda_dspy.optimizers import Trial, pick
-from coda_dspy.optimizers.budgets import PREFERENCES, finalists, front
+from coda_dspy.optimizers.budgets import PREFERENCES, compared, finalists, front
 
 
 def trial(right: int, cost: float, n: int = 20, whole: bool = True) -> Trial:
@@ -78,3 +78,24 @@ def test_the_finalists_hold_what_is_picked_and_the_best_and_are_no_more_than_ask
     assert [t.cost for t in near] == sorted(t.cost for t in near)
     if most > 1:
         assert max(t.accuracy.value for t in found) == near[-1].accuracy.value
+
+
+def test_a_round_that_is_better_within_noise_and_dearer_is_not_taken() -> None:
+    progress = compared(trial(12, 100), trial(13, 200))
+    assert not progress.taken and progress.within_noise
+    assert "less than its noise" in str(progress) and "the earlier budget is taken" in str(progress)
+
+
+def test_a_round_that_is_as_good_and_cheaper_is_taken() -> None:
+    progress = compared(trial(12, 200), trial(12, 100))
+    assert progress.taken and progress.within_noise
+    assert progress.noise > 0  # though no question tells the two apart
+
+
+def test_a_round_that_is_surely_better_is_taken_whatever_it_costs() -> None:
+    progress = compared(trial(8, 100), trial(18, 900))
+    assert progress.taken and not progress.within_noise
+
+
+def test_rounds_are_compared_on_the_questions_of_both() -> None:
+    assert compared(trial(8, 100, n=20), trial(8, 90, n=8)).gain == 0
