@@ -100,7 +100,7 @@ def test_a_search_that_goes_on_to_another_choice_measures_that_choice(tmp_path: 
 
 def test_the_papers_settings_are_among_the_trials_or_the_report_says_why_not(tmp_path: Path) -> None:
     _, lm = engine(always_right)
-    paper = "baseline3-coda1-plans2-coding3-best3-refine2"
+    paper = "baseline3-coda1-plans2-best3-coding3-refine2"
     report = tune(lm, QUESTIONS, replace(PLAN, max_trials=3), tmp_path / "three")
     assert [point_name(trial.point) for trial in report.trials] == ["baseline1", "baseline3-coda0", paper]
     assert not any("paper" in note for note in report.notes)
@@ -160,7 +160,7 @@ def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_pa
     expected = tune(lm, QUESTIONS, PLAN, tmp_path / "whole")
 
     def breaks_once(call: ScriptedCall) -> object:
-        return AuthError("expired") if call.index == 60 else needs_plans(call)
+        return AuthError("expired") if call.index == 45 else needs_plans(call)
 
     made, broken = engine(breaks_once)
     with pytest.raises(EngineError, match="expired"):
@@ -176,7 +176,7 @@ def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_pa
 def test_trials_pay_only_for_samples_that_no_earlier_trial_drew(tmp_path: Path) -> None:
     _, lm = engine(needs_plans)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    (path,) = (tmp_path / "run" / "results").glob("budget-1-baseline3-coda1-plans2-*.jsonl")
+    (path,) = (tmp_path / "run" / "results").glob("budget-1-baseline3-coda1-plans2-????????.jsonl")
     rows = [Result(**row) for row in JsonLines(path).read()]
     assert all(r.stages["direct"]["cached"] == 3 for r in rows)  # the trial without step 3 has drawn them
 
