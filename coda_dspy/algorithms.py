@@ -13,6 +13,7 @@ ASKED_ONCE: dict[str, Any] = {
     "num_attempts_coda": 0,
     "best_of_n": 1,
     "n_plans": 1,
+    "first_path": "direct",
     "stop_on_agreement": False,
     "refine_rounds": 0,
     "temperature": {"direct": 0.0},

@@ -5,15 +5,13 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from coda_dspy.budget import Budget
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable
 from coda_dspy.evaluation.selecting import JUDGES
 from coda_dspy.program import Conductor
 
-from .budgets import PAPER, Point, budget_at, canonical, has_a_choice
+from .budgets import budget_at, has_a_choice, point_name
 from .budgets.search import MOST_TO_ENUMERATE
-from .budgets.space import is_possible
 from .path_order import CODING
 from .plan import MOST_JUDGED, TunePlan
 from .probed import narrowed
@@ -93,8 +91,9 @@ class _Most:
 
     def found(self) -> list[Conductor]:
         """Programs of which one takes as many calls as any that a search may find."""
-        budgets = [_dearest(base, self._space.values) for base in self._bases]
-        return [AdaptiveCoda(budget) for budget in (*budgets, *map(_paper, self._bases))]
+        dearest = [self._space.dearest(base) for base in self._bases]
+        paper = [budget_at(base, self._space.paper(base)) for base in self._bases]
+        return [AdaptiveCoda(budget) for budget in (*dearest, *paper)]
 
     def chosen(self) -> list[Conductor]:
         """The same of the choice among the finalists, whose votes may be weighted."""
@@ -137,9 +136,10 @@ class _Most:
         most, listed = self._plan.max_trials, [self._space.points(base) for base in self._bases]
         phases = []
         for base, points in zip(self._bases, listed, strict=True):
-            if points is None or len(points) >= MOST_TO_ENUMERATE:
+            if points is None or len(points) > MOST_TO_ENUMERATE:
                 return _asking(name, self.found(), most * self._plan.validation)
-            budgets = sorted([_paper(base), *(budget_at(base, point) for point in points)], key=most_calls_at)[-most:]
+            tried = {point_name(p): p for p in (*self._space.plain(base), self._space.paper(base), *points)}
+            budgets = sorted((budget_at(base, point) for point in tried.values()), key=most_calls_at)[-most:]
             trials = [_asking(name, [AdaptiveCoda(budget)], self._plan.validation) for budget in budgets]
             phases.append(_together(name, *trials))
         return Phase(name, *(max(part) for part in zip(*(phase[1:] for phase in phases), strict=True)))
@@ -153,19 +153,3 @@ def _asking(name: str, programs: Sequence[Conductor], questions: int) -> Phase:
 
 def _together(name: str, *phases: Phase) -> Phase:
     return Phase(name, *(sum(part) for part in zip(*(phase[1:] for phase in phases), strict=True)))
-
-
-def _paper(base: Budget) -> Budget:
-    return budget_at(base, canonical(PAPER, base))
-
-
-def _dearest(base: Budget, values: Mapping[str, tuple[Any, ...]]) -> Budget:
-    """The dearest budget of a space, found field by field: more of anything never takes fewer calls."""
-    point: Point = {}
-    while True:
-        before = dict(point)
-        for name, choices in values.items():
-            points = [{**point, name: value} for value in choices]
-            point = max(points, key=lambda p: most_of(AdaptiveCoda(budget_at(base, p))) if is_possible(p, base) else ())
-        if point == before:
-            return budget_at(base, point)

@@ -13,7 +13,8 @@ class TuneFolder(RunFolder):
     Args:
         path: The folder. Beside a run's own files, `results/` holds the results of each phase, `pools/` the candidates
             of each budget, `study-1.log` the first search, `sizes.json` how many questions fitted into a time limit,
-            `clock.json` the seconds that were spent, `token` the run's name where workers share it.
+            `clock.json` the seconds that were spent, `pace.json` how fast the engine was, `token` the run's name where
+            workers share it.
     """
 
     def store(self, phase: str) -> JsonLines:
@@ -39,6 +40,16 @@ class TuneFolder(RunFolder):
     def keep_spent(self, seconds: float) -> None:
         """Write down what was spent so far, so that a time limit holds over restarts."""
         write_atomically(self.path / "clock.json", json.dumps({"seconds": round(seconds, 1)}) + "\n")
+
+    def pace(self) -> tuple[int, float]:
+        """Tokens that earlier processes generated, and the seconds in which they did."""
+        path = self.path / "pace.json"
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"tokens": 0, "seconds": 0.0}
+        return int(found["tokens"]), float(found["seconds"])
+
+    def keep_pace(self, tokens: int, seconds: float) -> None:
+        """Write down how fast the engine was, so that a time limit holds over restarts."""
+        write_atomically(self.path / "pace.json", json.dumps({"tokens": tokens, "seconds": seconds}) + "\n")
 
     def sizes(self) -> dict[str, int]:
         """Numbers of questions that were decided on, by part."""

@@ -10,6 +10,7 @@ from .budgets import Prices, Space
 from .prompts import Optimizer, optimizer_named
 
 MOST_JUDGED = 12  # validation questions that each judge is asked on
+# Every temperature pays for samples of its own, so only that of the cheapest ones is among them.
 WIDE = Space(
     {
         "num_attempts_baseline": (1, 3, 5),
@@ -23,9 +24,7 @@ WIDE = Space(
         "plan_diversity": (False, True),
         "verifier": ("majority", "judge", "pairwise"),
         "early_exit": ("lossless", "beta"),
-        "temperature.direct": (0.4, 0.7, 1.0),
-        "temperature.code": (0.2, 0.7),
-        "temperature.execute": (0.4, 0.7, 1.0),
+        "temperature.direct": (0.4, 0.7),
     }
 )
 
@@ -39,7 +38,7 @@ class TunePlan:
         validation: Questions to choose prompts and budget on.
         test: Held-out questions, asked once, at the end.
         space: Budgets to search.
-        max_trials: The most budgets to measure in a round.
+        max_trials: The most budgets to measure in a round; the paper's settings are the third.
         rounds: The most rounds, each of which compiles prompts at the current budget and searches the budget at the
             current prompts; they end when one gains less than its noise.
         finalists: The most budgets to measure again, on fresh samples; 1 leaves that out.

@@ -7,14 +7,13 @@ from coda_dspy.evaluation import Gradable
 
 from .budgets import Space
 
-_THINKING = ("direct", "plan", "execute", "reflect")  # the stages that can do the same thinking twice
-
 
 def narrowed(space: Space, questions: Sequence[Gradable], probe: Mapping[str, Any] | None = None) -> Space:
     """The budgets that are worth a search for this engine and these questions.
 
     Programs that compute an answer are for maths only; temperatures are searched only where the engine honours them;
-    reasoning efforts only where it is known to take several.
+    reasoning efforts, one for all stages, only where it is known to take several. Whoever wants one stage to think less
+    than another names it in the search.
 
     Args:
         space: What would be searched otherwise.
@@ -30,5 +29,5 @@ def narrowed(space: Space, questions: Sequence[Gradable], probe: Mapping[str, An
         space = space.without(*(name for name in space.values if name.startswith("temperature")))
     efforts = tuple(probe.get("efforts", ()))
     if honours.get("effort") and len(efforts) > 1 and not any(name.startswith("reasoning") for name in space.values):
-        space = space.but({f"reasoning_effort.{stage}": (None, *efforts) for stage in _THINKING})
+        space = space.but({"reasoning_effort": (None, *efforts)})
     return space

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from coda_dspy.evaluation import Result
-from coda_dspy.evaluation.statistics import Difference, accuracy, mean_tokens
+from coda_dspy.evaluation.statistics import Accuracy, Difference, accuracy, mean_tokens
 from coda_dspy.profile import Profile
 
 from .budgets import Trial, point_name
@@ -26,6 +26,8 @@ class TuneReport:
         profile: The profile.
         rows: Plain engine and tuned conductor on the same held-out questions.
         difference: Tuned minus plain, paired.
+        train: Of the tuned conductor on the training questions; `None` where time did not suffice for any.
+        validation: The same on the validation questions.
         trials: The budgets that were measured on the validation questions.
         notes: What a reader has to know: phases that the time limit cut short, and the like.
     """
@@ -33,6 +35,8 @@ class TuneReport:
     profile: Profile
     rows: Sequence[Row]
     difference: Difference
+    train: Accuracy | None
+    validation: Accuracy
     trials: Sequence[Trial]
     notes: Sequence[str]
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import dspy
 
+from coda_dspy.budget import Budget
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable, PoolRecord, Result
 from coda_dspy.evaluation.statistics import mean_tokens
@@ -62,9 +63,11 @@ class Searching:
         """
         bench, plan = self._bench, self._bench.plan
         questions = self._validation[: self._fitting(program, asked)]
-        search = BudgetSearch(plan.space, self._study(number, program), program.budget)
+        paper = plan.space.paper(program.budget)
+        in_time = self._fits(f"paper {number}", budget_at(program.budget, paper), asked, len(questions))
+        search = BudgetSearch(plan.space, self._study(number, program), program.budget, paper=in_time)
         if self._meeting is not None:
-            self._meeting.open(number, program, len(questions))
+            self._meeting.open(number, program, len(questions), in_time)
         measuring = Measuring(bench, f"budget {number}", program, questions)
         trials = search.run(
             measuring.measure,
@@ -82,6 +85,9 @@ class Searching:
         planned = search.most(plan.max_trials)
         if len(trials) < planned and not measuring.keep_going():
             bench.notes.append(f"{planned - len(trials)} of {planned} budgets were left unmeasured for lack of time")
+        if point_name(paper) not in {point_name(trial.point) for trial in trials}:
+            why = f"{plan.max_trials} trials" if in_time and len(trials) == planned else "the time limit"
+            bench.notes.append(f"the paper's settings were not measured: {why} left no room for them")
         return Found(program, trials, chosen, most_candidates(trials))
 
     def _study(self, number: int, program: AdaptiveCoda) -> Study:
@@ -93,11 +99,22 @@ class Searching:
     def _fitting(self, program: AdaptiveCoda, asked: Sequence[Result]) -> int:
         """How many validation questions the search can afford: each pays for the samples of the dearest budget."""
         plan = self._bench.plan
-        points = plan.space.points(program.budget)
-        calls = most_calls_at(budget_at(program.budget, points[-1])) if points else None
-        tokens = mean_tokens(asked) if asked else None
-        each = TYPICAL_SHARE * calls * tokens if calls and tokens else None
+        each = self._tokens_each(plan.space.dearest(program.budget), asked)
         return self._bench.fitting("validation", plan.validation, each, SEARCH_ENDS)
+
+    def _fits(self, name: str, budget: Budget, asked: Sequence[Result], questions: int) -> bool:
+        """Whether there is time to ask a budget so many questions; once decided, it stays so."""
+        folder = self._bench.folder
+        if name not in folder.sizes():
+            fit = self._bench.affordable(self._tokens_each(budget, asked), SEARCH_ENDS)
+            folder.keep_size(name, int(fit is None or fit >= questions))
+        return bool(folder.sizes()[name])
+
+    def _tokens_each(self, budget: Budget, asked: Sequence[Result]) -> float | None:
+        """Tokens that a question takes at a budget, as far as that can be told beforehand."""
+        tokens = mean_tokens(asked) if asked else None
+        # Judges compare everything with everything only where no attempt can be trusted.
+        return TYPICAL_SHARE * most_calls_at(budget.replace(verifier="majority")) * tokens if tokens else None
 
     def choose(self, found: Found) -> tuple[Trial, list[Trial]]:
         """The finalists again, on fresh samples: the best of many has been lucky, and its figure flatters it.
@@ -108,7 +125,7 @@ class Searching:
             The choice, and the finalists' fresh figures; none where there was nothing to choose, or no time.
         """
         bench, plan = self._bench, self._bench.plan
-        near = [trial.point for trial in finalists(found.trials, plan.finalists)]
+        near = [trial.point for trial in finalists(found.trials, plan.finalists, plan.prefer)]
         if plan.finalists > 1:
             near += with_lessons(found.chosen.point, found.program)
         if len(near) < 2:

@@ -33,6 +33,7 @@ class Leader(NamedTuple):
         round: Number of the round that is being measured; 0 for none yet.
         program: State of the round's program.
         questions: The round is measured on the first so many validation questions.
+        paper: Whether the paper's settings are among its budgets.
     """
 
     token: str
@@ -42,6 +43,7 @@ class Leader(NamedTuple):
     round: int = 0
     program: Mapping[str, Any] = {}
     questions: int = 0
+    paper: bool = True
 
 
 class Meeting:
@@ -63,9 +65,9 @@ class Meeting:
         """The leader is there; it compiles prompts first."""
         self._publish()
 
-    def open(self, number: int, program: AdaptiveCoda, questions: int) -> None:
+    def open(self, number: int, program: AdaptiveCoda, questions: int, paper: bool) -> None:
         """The leader begins a round: this program, on the first so many validation questions."""
-        self._publish(round=number, program=program.dump_state(), questions=questions)
+        self._publish(round=number, program=program.dump_state(), questions=questions, paper=paper)
 
     def close(self) -> None:
         """The leader measures no budget any more."""
@@ -125,7 +127,8 @@ def _measure(bench: Workbench, meeting: Meeting, leader: Leader, validation: Seq
     program.load_state(dict(leader.program))
     questions = validation[: leader.questions]
     measuring = Measuring(bench, f"budget {leader.round}", program, questions)
-    search = BudgetSearch(plan.space, meeting.round(leader.round, program, leader.token), program.budget)
+    study = meeting.round(leader.round, program, leader.token)
+    search = BudgetSearch(plan.space, study, program.budget, leader.paper)
     search.run(
         measuring.measure,
         len(questions),

@@ -7,7 +7,6 @@ are read back, and the calls of an unfinished one come from DSPy's cache, which 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,11 @@ import dspy
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.engines import engine_name
 from coda_dspy.evaluation import Result, locked, own_cache, settings_of
-from coda_dspy.evaluation.statistics import mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import accuracy, mean_tokens, paired_difference
 from coda_dspy.profile import Profile
 from coda_dspy.tracking import Tracker
 
-from .budgets import Trial
+from .budgets import compared
 from .compiling import Compiling
 from .folder import TuneFolder
 from .held_out import measure_held_out
@@ -36,7 +35,7 @@ from .report import Row, TuneReport, scores_of
 from .searching import Found, Searching
 from .sharing import Meeting
 from .sharing import work as work_at
-from .workbench import PROMPTS_END, SEARCH_ENDS, Silent, Watcher, Workbench
+from .workbench import PROMPTS_END, SEARCH_ENDS, Silent, Watcher, Workbench, small
 
 
 def tune(
@@ -181,7 +180,8 @@ class _Tune:
         program.learned.load_state(found.program.learned.dump_state())
         profile = Profile.of(program, engine_name(bench.lm), scores=scores, data=self.data, **fields)
         rows = [Row("plain engine", plain), Row("tuned conductor", tuned)]
-        report = TuneReport(profile, rows, difference, found.trials, bench.notes)
+        trained = accuracy(train) if train else None
+        report = TuneReport(profile, rows, difference, trained, chosen.accuracy, found.trials, bench.notes)
         profile.save(bench.folder.path / "profile.json")
         bench.log.report(report, bench.folder.path / "profile.json")
         return report
@@ -195,17 +195,17 @@ class _Tune:
             again = self._round(number, found)
             if again is None:
                 break
-            gain, noise = _gain(found.chosen, again.chosen)
-            if gain > 0:
+            progress = compared(found.chosen, again.chosen, self.plan.prefer)
+            if progress.taken:
                 found = again
-            if gain <= noise:
-                self.bench.notes.append(f"round {number} gained {gain:+.1%}, less than its noise ({noise:.1%})")
+            if progress.within_noise:
+                self.bench.notes.append(f"round {number} {progress}")
                 break
         return found
 
     def _round(self, number: int, found: Found) -> Found | None:
         """One more round; `None` where the prompts stay as they are."""
-        asks_once = found.chosen.point == {"num_attempts_baseline": 1}
+        asks_once = found.tuned().budget == small(found.program, "direct").budget
         if self.plan.optimizer == "none" or (asks_once and "direct" in self.plan.roles):
             return None  # the direct role has been compiled on its own
         name = f"round {number}"
@@ -230,10 +230,3 @@ class _Tune:
         """Tokens that a question takes the plain engine and the tuned program together."""
         alone = mean_tokens(self.compiling.asked) or 0.0
         return alone + (mean_tokens(train) or alone if train else alone)
-
-
-def _gain(before: Trial, after: Trial) -> tuple[float, float]:
-    """How much more is right on the questions of both, and the standard error of that."""
-    gains = [int(a) - int(b) for b, a in zip(before.right, after.right, strict=False)]
-    mean = sum(gains) / len(gains)
-    return mean, sqrt(sum((gain - mean) ** 2 for gain in gains) / len(gains) / len(gains))

@@ -80,8 +80,8 @@ class Workbench:
         self.traces = traces
         self.session = new_session()
         self.notes: list[str] = []  # what a reader of the report has to know
-        self.generated = 0  # tokens of this process, and the seconds in which it generated them
-        self.busy = 0.0
+        # Tokens that were generated, and the seconds in which that was done, by earlier processes too.
+        self.generated, self.busy = folder.pace()
 
     def seconds_to(self, share: float) -> float:
         """Seconds until a share of the time limit has passed."""
@@ -89,13 +89,21 @@ class Workbench:
             return inf
         return share * 60 * self.plan.minutes - (time.monotonic() - self.begun)
 
+    def affordable(self, tokens_each: float | None, share: float) -> float | None:
+        """How many questions fit into the time until `share`, at the speed so far; `None` where it is not known."""
+        if self.plan.minutes is None:
+            return inf
+        if not tokens_each or not self.generated:
+            return None
+        return self.seconds_to(share) * self.generated / self.busy / tokens_each
+
     def fitting(self, part: str, most: int, tokens_each: float | None, share: float) -> int:
-        """How many questions fit into the time until `share`, at the speed so far; once decided, it stays so."""
-        if self.plan.minutes is not None and tokens_each and self.generated:
-            fit = int(self.seconds_to(share) * self.generated / self.busy / tokens_each)
-            self.folder.keep_size(part, max(min(most, fit), min(most, FEWEST)))
-        elif self.plan.minutes is not None:
-            self.folder.keep_size(part, most)
+        """How many questions fit into the time until `share`, of at most so many; once decided, it stays so."""
+        fit = self.affordable(tokens_each, share)
+        if fit is None and part not in self.folder.sizes():
+            self.notes.append(f"no speed is known that could tell how many {part} questions the time limit leaves")
+        if self.plan.minutes is not None:
+            self.folder.keep_size(part, int(max(min(most, most if fit is None else fit), min(most, FEWEST))))
         size = self.folder.sizes().get(part, most)
         if size < most:
             self.notes.append(f"the time limit leaves {size} of {most} {part} questions")
@@ -151,6 +159,7 @@ class Workbench:
             yield
         finally:
             self.busy += time.monotonic() - started
+            self.folder.keep_pace(self.generated, self.busy)
 
     def is_stored(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> bool:
         """Whether a phase has answered all of these questions."""

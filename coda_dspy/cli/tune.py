@@ -304,6 +304,10 @@ def _print(report: Any, target: Path, seconds: float, mlflow_uri: str) -> None:
     console.print(Text(f"difference {report.difference}"))
     if report.difference.within_noise:
         console.print(Text("The difference is within noise: these questions are too few to tell the two apart."))
+    if report.train is not None:
+        console.print(Text(f"tuned conductor on training questions {report.train}"))
+    chosen_on = "prompts and budget were chosen on them, which flatters"
+    console.print(Text(f"tuned conductor on validation questions {report.validation}; {chosen_on}"))
     for note in report.notes:
         console.print(Text(f"note: {note}"))
     chosen = report.profile.scores["chosen"]

@@ -6,12 +6,14 @@ The unit is the question: several samples of one question are averaged first, fo
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from math import comb, sqrt
+from math import comb
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from .result import Result
 
 RESAMPLES = 9_999
+_SIGMAS = NormalDist().inv_cdf(0.975)  # standard errors on either side in a 95 % interval
 
 
 class Accuracy(NamedTuple):
@@ -27,7 +29,8 @@ class Accuracy(NamedTuple):
 
     @property
     def standard_error(self) -> float:
-        return sqrt(self.value * (1 - self.value) / self.n)
+        """What the interval stands for: unlike sqrt(p (1 - p) / n), not 0 where all answers are right, or none."""
+        return (self.high - self.low) / (2 * _SIGMAS)
 
     def __str__(self) -> str:
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] (n = {self.n})"

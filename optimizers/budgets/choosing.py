@@ -1,6 +1,8 @@
 """Choose among measured budgets."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from .trial import Trial
 
@@ -17,17 +19,20 @@ def front(trials: Sequence[Trial]) -> list[Trial]:
     return kept
 
 
-def finalists(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """The trials of the front within two standard errors of its best, cheap ones first.
+def finalists(trials: Sequence[Trial], most: int, prefer: str = "cheapest") -> list[Trial]:
+    """The trials worth a second look, cheap ones first: the one to take as it seems, and what may prove better.
 
     Args:
         trials: At least one whole one.
-        most: At most so many: the best one, and the cheapest ones.
+        most: At most so many, at least 1: the one that `pick` takes, the best one, and then the cheapest ones of the
+            front within two standard errors of the best.
+        prefer: As for `pick`.
     """
-    on_front = front(trials)
-    best = on_front[-1].accuracy
-    near = [t for t in on_front if t.accuracy.value >= best.value - 2 * best.standard_error]
-    return [*near[:-1][: most - 1], near[-1]]
+    *others, best = front(trials)
+    least = best.accuracy.value - 2 * best.accuracy.standard_error
+    wanted = [pick(trials, prefer), best, *(t for t in others if t.accuracy.value >= least)]
+    once = [trial for place, trial in enumerate(wanted) if trial not in wanted[:place]]
+    return sorted(once[:most], key=lambda t: t.cost)
 
 
 def pick(trials: Sequence[Trial], prefer: str = "cheapest") -> Trial:
@@ -36,11 +41,48 @@ def pick(trials: Sequence[Trial], prefer: str = "cheapest") -> Trial:
     Args:
         trials: At least one whole one; others are passed over.
         prefer: `cheapest` of those within one standard error of the best (the one-standard-error rule; the error is
-            the best one's own, over its questions); `accuracy`, the best whatever it costs; `knee`, the one of the
+            that of the best one's Wilson interval); `accuracy`, the best whatever it costs; `knee`, the one of the
             front that stands out most over the line from its cheapest to its best.
     """
     whole = [trial for trial in trials if trial.whole]
     return _RULES[prefer](whole)
+
+
+class Progress(NamedTuple):
+    """What a round of a tune has gained.
+
+    Args:
+        taken: Whether its budget is the one to take.
+        gain: How much more is right than in the round before.
+        noise: The standard error by which budgets are chosen, of the better round.
+    """
+
+    taken: bool
+    gain: float
+    noise: float
+
+    @property
+    def within_noise(self) -> bool:
+        return self.gain <= self.noise
+
+    def __str__(self) -> str:
+        choice = "its" if self.taken else "the earlier"
+        return f"gained {self.gain:+.1%}, less than its noise ({self.noise:.1%}); {choice} budget is taken"
+
+
+def compared(before: Trial, after: Trial, prefer: str = "cheapest") -> Progress:
+    """A round against the one before, by the rule that decides between budgets, on the questions of both.
+
+    Args:
+        before: The choice of the round before.
+        after: The choice of the round.
+        prefer: As for `pick`.
+    """
+    shared = min(len(before.right), len(after.right))
+    old, new = (replace(trial, right=trial.right[:shared], costs=trial.costs[:shared]) for trial in (before, after))
+    figures = old.accuracy, new.accuracy
+    noise = max(figures, key=lambda figure: figure.value).standard_error
+    return Progress(pick((old, new), prefer) is new, figures[1].value - figures[0].value, noise)
 
 
 def _best(trials: Sequence[Trial]) -> Trial:

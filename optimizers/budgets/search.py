@@ -5,7 +5,7 @@ has the others; and trials are compared on common random numbers.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,7 +14,7 @@ from coda_dspy.budget import Budget
 from coda_dspy.evaluation import Result
 
 from .racing import is_dominated, rungs
-from .space import PAPER, Point, Space, canonical, in_order, is_possible, point_name
+from .space import Point, Space, is_possible, point_name
 from .study import MOMENT, Asked, Study
 from .trial import Prices, Trial, measured
 
@@ -28,26 +28,25 @@ Measure = Callable[[Point, slice], Sequence[Result] | None]
 class BudgetSearch:
     """A search that goes on where an earlier process stopped, and that several processes may share.
 
-    A space of up to 64 budgets is enumerated, those with few calls first; a larger one is sampled by TPE, after the
-    plain engine, the vote alone and the paper's settings. The paper's settings are always among the trials.
+    The plain engine, the vote alone and the paper's settings come first. Then a space of up to 64 budgets is
+    enumerated, those with few calls first; a larger one is sampled by TPE.
 
     Args:
         space: What to search.
         study: Where trials are kept.
         base: The budget whose fields the space sets.
+        paper: Whether the paper's settings are measured, though the space may lack them.
     """
 
-    def __init__(self, space: Space, study: Study, base: Budget) -> None:
+    def __init__(self, space: Space, study: Study, base: Budget, paper: bool = True) -> None:
         self._space, self._study, self._base = space, study, base
-        paper = canonical(PAPER, base)
-        paper = {name: v for name, v in paper.items() if name in space.values or getattr(base, name) != v}
+        first = space.plain(base) + ([space.paper(base)] if paper else [])
         listed = space.points(base)
-        self.enumerated = listed is not None and len(listed) < MOST_TO_ENUMERATE
+        self.enumerated = listed is not None and len(listed) <= MOST_TO_ENUMERATE
         if listed is not None and self.enumerated:
-            self._first = in_order([*listed, paper], base)
-        else:
-            self._first = [point for point in (*_plain_ones(space, base), paper) if is_possible(point, base)]
-        self._all = None if listed is None else len(in_order([*listed, *self._first], base))
+            first += listed
+        self._first = _once(point for point in first if is_possible(point, base))
+        self._all = None if listed is None else len(_once([*listed, *self._first]))
 
     @property
     def optuna_study(self) -> Any:
@@ -158,8 +157,6 @@ class BudgetSearch:
         return trial
 
 
-def _plain_ones(space: Space, base: Budget) -> list[Point]:
-    """The engine alone, and the largest vote of direct attempts alone: what everything else has to beat."""
-    most = max(space.values.get("num_attempts_baseline", (base.num_attempts_baseline,)))
-    voted: dict[str, Any] = {"num_attempts_baseline": most, "num_attempts_coding": 0, "num_attempts_coda": 0}
-    return [{"num_attempts_baseline": 1}, canonical(voted, base)]
+def _once(points: Iterable[Point]) -> list[Point]:
+    """Each point once, in the order in which it is named first."""
+    return list({point_name(point): point for point in points}.values())

@@ -7,31 +7,22 @@ from math import prod
 from random import Random
 from typing import Any
 
-from coda_dspy.algorithms import ASKED_ONCE
-from coda_dspy.budget import BY_STAGE, Budget
+from coda_dspy.algorithms import ASKED_ONCE, VOTED
+from coda_dspy.budget import BY_STAGE, FIELDS, Budget
 from coda_dspy.errors import UserError
 from coda_dspy.optimizers.prompts.counting import most_calls_at
 
 Point = dict[str, Any]
 """What a budget sets beside its base: values by field, of one stage as `temperature.plan`."""
 
-_MOST_TO_LIST = 50_000  # combinations of values; a larger space is sampled without being looked through
+_MOST_TO_LIST = 5_000  # combinations of values; a larger space is sampled without being looked through
 
-# The settings of the paper's authors, whatever else is searched.
+# The settings of the paper's authors, whatever else is searched. Temperatures, lengths and efforts suit their engine.
 PAPER: Point = {
-    name: getattr(Budget.preset("paper-qwen3"), name)
-    for name in (
-        "num_attempts_baseline",
-        "num_attempts_coding",
-        "num_attempts_coda",
-        "best_of_n",
-        "n_plans",
-        "refine_rounds",
-        "use_planner",
-        "use_reflection",
-        "verifier",
-    )
+    name: getattr(Budget.preset("paper-qwen3"), name) for name in FIELDS if name not in (*BY_STAGE, "max_total_tokens")
 }
+
+_ALLOWS_ANY = Budget(num_attempts_baseline=1, num_attempts_coding=1, num_attempts_coda=0)  # any one value beside it
 
 _OF_STEP_3 = (
     "best_of_n",
@@ -61,7 +52,8 @@ class Space:
             is. A single direct attempt decides by itself: it is asked greedily, and nothing follows it.
 
     Raises:
-        UserError: There is no such field, a value is out of its range, or a field has no value.
+        UserError: There is no such field, a value is out of its range, a field has no value, or it is named both for
+            all stages and for one.
     """
 
     values: Mapping[str, tuple[Any, ...]]
@@ -71,15 +63,46 @@ class Space:
             if not values:
                 raise UserError(f"the search has no value for {name}; name one at least")
             for value in values:
-                Budget().replace(**_changes({name: value}))
+                _ALLOWS_ANY.replace(**_changes({name: value}))
+            whole = name.partition(".")[0]
+            if whole != name and whole in self.values:
+                raise UserError(f"the search names {whole} for all stages and {name} too; leave one of them out")
 
     def but(self, values: Mapping[str, tuple[Any, ...]]) -> "Space":
-        """The same with the values of some fields set."""
-        return Space({**self.values, **values})
+        """The same with the values of some fields set; one that is set for all stages is not searched by stage."""
+        kept = {name: v for name, v in self.values.items() if name in values or name.partition(".")[0] not in values}
+        return Space({**kept, **values})
 
     def without(self, *names: str) -> "Space":
         """The same without some fields."""
         return Space({name: values for name, values in self.values.items() if name not in names})
+
+    def plain(self, base: Budget) -> list[Point]:
+        """The engine alone, and the largest vote of direct attempts alone: what everything else has to beat."""
+        most = max(self.values.get("num_attempts_baseline", (base.num_attempts_baseline,)))
+        return [alone(base), self._point_of({**VOTED, "num_attempts_baseline": most}, base)]
+
+    def paper(self, base: Budget) -> Point:
+        """The paper's settings."""
+        return self._point_of(PAPER, base)
+
+    def _point_of(self, changes: Mapping[str, Any], base: Budget) -> Point:
+        """The base with some fields changed, as the one point that this space has for it."""
+        budget = _replaced(base, changes)
+        if budget is None:
+            return dict(changes)
+        values = {name: _value(budget, name) for name in self.values}
+        searched = {name: value for name, value in values.items() if _replaced(budget, {name: value}) == budget}
+        others = {name: value for name, value in changes.items() if getattr(base, name) != value}
+        return canonical({**searched, **others}, base)
+
+    def dearest(self, base: Budget) -> Budget:
+        """The budget with the most calls, found field by field: there may be too many to look through."""
+        dearest = base
+        for name, values in [*self.values.items()] * 2:  # the attempts of a step decide what its other fields cost
+            budgets = (_replaced(dearest, {name: value}) for value in values)
+            dearest = max((b for b in budgets if b is not None), key=most_calls_at, default=dearest)
+        return dearest
 
     def points(self, base: Budget) -> list[Point] | None:
         """Every budget once, those with few calls first; `None` where there are too many to look through."""
@@ -113,15 +136,26 @@ def in_order(points: Iterator[Point] | Sequence[Point], base: Budget) -> list[Po
 def canonical(point: Mapping[str, Any], base: Budget) -> Point:
     """A point without what its budget never uses, so that one budget has one point."""
     if _asks_once(point, base):
-        return {"num_attempts_baseline": 1}
-    unused = set(_unused(base.replace(**_changes(point))))
+        return alone(base)
+    budget = _replaced(base, point)
+    unused = set(_unused(budget)) if budget is not None else ()
     return {name: value for name, value in point.items() if name not in unused}
 
 
+def alone(base: Budget) -> Point:
+    """The point of the engine alone: one direct answer, asked greedily, whatever the base asks beside it."""
+    once = {"num_attempts_baseline": 1}
+    return once if _asks_once(once, base) else {**once, "num_attempts_coding": 0}
+
+
 def _asks_once(point: Mapping[str, Any], base: Budget) -> bool:
-    alone = point.get("num_attempts_baseline", base.num_attempts_baseline) == 1
-    first = point.get("first_path", base.first_path) == "direct"
-    return alone and first and not point.get("stop_on_agreement", base.stop_on_agreement)
+    """Whether a single direct attempt comes first, and so decides by itself."""
+
+    def value(name: str) -> Any:
+        return point.get(name, getattr(base, name))
+
+    first = value("first_path") == "direct" and not value("stop_on_agreement")
+    return value("num_attempts_baseline") == 1 and (first or not value("num_attempts_coding"))
 
 
 def _unused(budget: Budget) -> Iterator[str]:
@@ -178,6 +212,23 @@ def budget_at(base: Budget, point: Mapping[str, Any]) -> Budget:
     if _asks_once(point, base):
         return base.replace(**ASKED_ONCE)
     return base.replace(**_changes(point))
+
+
+def _replaced(base: Budget, changes: Mapping[str, Any]) -> Budget | None:
+    """The base with a point's values; `None` where they are no budget together."""
+    try:
+        return base.replace(**_changes(changes))
+    except UserError:
+        return None
+
+
+def _value(budget: Budget, name: str) -> Any:
+    """What a budget sets for a searched field; of a field by stage the one value of all stages, if there is one."""
+    field, _, stage = name.partition(".")
+    value = getattr(budget, field)
+    if field not in BY_STAGE:
+        return value
+    return value[stage] if stage else next(iter(value.values()))
 
 
 def _changes(point: Mapping[str, Any]) -> dict[str, Any]:

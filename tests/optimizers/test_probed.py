@@ -26,9 +26,13 @@ def test_temperatures_are_searched_unless_the_engine_ignores_them(honours: bool 
 
 def test_efforts_are_searched_where_the_engine_takes_several() -> None:
     probe = {"honours": {"effort": True}, "efforts": ["low", "high"]}
-    assert narrowed(SPACE, [SUM], probe).values["reasoning_effort.plan"] == (None, "low", "high")
-    assert "reasoning_effort.plan" not in narrowed(SPACE, [SUM], {**probe, "efforts": ["low"]}).values
-    assert "reasoning_effort.plan" not in narrowed(SPACE, [SUM], {**probe, "honours": {"effort": None}}).values
+    found = narrowed(SPACE, [SUM], probe)
+    assert [name for name in found.values if name.startswith("reasoning")] == ["reasoning_effort"]  # of all stages
+    assert found.values["reasoning_effort"] == (None, "low", "high")
+    assert "reasoning_effort" not in narrowed(SPACE, [SUM], {**probe, "efforts": ["low"]}).values
+    assert "reasoning_effort" not in narrowed(SPACE, [SUM], {**probe, "honours": {"effort": None}}).values
+    own = SPACE.but({"reasoning_effort.plan": (None, "low")})
+    assert narrowed(own, [SUM], probe) == own
 
 
 def test_what_a_probe_found_goes_into_the_profile_and_narrows_the_search(tmp_path: Path) -> None:

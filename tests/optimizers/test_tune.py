@@ -15,6 +15,7 @@ from coda_dspy.data import Question
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import JsonLines, Result
 from coda_dspy.optimizers import Space, TunePlan, tune
+from coda_dspy.optimizers.budgets import point_name
 from coda_dspy.sandbox import SandboxUnavailable
 from coda_dspy.testing import ScriptedCall, ScriptedEngine
 
@@ -97,6 +98,27 @@ def test_a_search_that_goes_on_to_another_choice_measures_that_choice(tmp_path: 
     assert second.profile.scores["test"]["plain"]["value"] == 0.0
 
 
+def test_the_papers_settings_are_among_the_trials_or_the_report_says_why_not(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    paper = "baseline3-coda1-plans2-best3-coding3-refine2"
+    report = tune(lm, QUESTIONS, replace(PLAN, max_trials=3), tmp_path / "three")
+    assert [point_name(trial.point) for trial in report.trials] == ["baseline1", "baseline3-coda0", paper]
+    assert not any("paper" in note for note in report.notes)
+    report = tune(lm, QUESTIONS, replace(PLAN, max_trials=2), tmp_path / "two")
+    assert "the paper's settings were not measured: 2 trials left no room for them" in report.notes
+
+
+def test_settings_that_a_time_limit_does_not_allow_are_left_out_and_the_rest_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coda_dspy.optimizers.workbench.Workbench.affordable", lambda *_: 9.0)  # of 10 questions
+    monkeypatch.setattr("coda_dspy.optimizers.workbench.Workbench.fitting", lambda bench, part, most, *_: most)
+    _, lm = engine(always_right)
+    report = tune(lm, QUESTIONS, replace(PLAN, minutes=60), tmp_path / "run")
+    assert len(report.trials) == 4
+    assert "the paper's settings were not measured: the time limit left no room for them" in report.notes
+
+
 def test_a_lost_connection_does_not_end_a_tune(tmp_path: Path) -> None:
     made = ScriptedEngine(lambda call: TransportError("reset") if call.index == 5 else always_right(call))
     report = tune(connect(made, num_retries=1), QUESTIONS, PLAN, tmp_path / "run")
@@ -138,7 +160,7 @@ def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_pa
     expected = tune(lm, QUESTIONS, PLAN, tmp_path / "whole")
 
     def breaks_once(call: ScriptedCall) -> object:
-        return AuthError("expired") if call.index == 60 else needs_plans(call)
+        return AuthError("expired") if call.index == 45 else needs_plans(call)
 
     made, broken = engine(breaks_once)
     with pytest.raises(EngineError, match="expired"):
@@ -154,7 +176,7 @@ def test_a_run_that_broke_goes_on_and_pays_for_no_finished_question_twice(tmp_pa
 def test_trials_pay_only_for_samples_that_no_earlier_trial_drew(tmp_path: Path) -> None:
     _, lm = engine(needs_plans)
     tune(lm, QUESTIONS, PLAN, tmp_path / "run")
-    (path,) = (tmp_path / "run" / "results").glob("budget-1-baseline3-coda1-plans2-*.jsonl")
+    (path,) = (tmp_path / "run" / "results").glob("budget-1-baseline3-coda1-plans2-????????.jsonl")
     rows = [Result(**row) for row in JsonLines(path).read()]
     assert all(r.stages["direct"]["cached"] == 3 for r in rows)  # the trial without step 3 has drawn them
 
@@ -227,6 +249,10 @@ def test_the_better_path_goes_first_and_the_profile_says_on_what_that_rests(tmp_
     assert report.profile.budget["first_path"] == paths["first"] == "code"
     assert report.profile.budget["num_attempts_coding"] == 3
     assert report.profile.scores["test"]["tuned"]["value"] == 1.0
+    plain = [
+        figure for figure in report.profile.scores["validation"] if figure["point"].get("num_attempts_coding") == 0
+    ]
+    assert plain[0]["value"] == paths["direct"]["value"]  # the engine alone, though programs go first
     assert any(result.path == "code" for result in report.rows[1].results)
 
 

@@ -9,12 +9,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from coda_dspy import AdaptiveCoda, Profile
-from coda_dspy.cli.tune import _space
+from coda_dspy.cli.tune import _print, _space
+from coda_dspy.evaluation import Result
+from coda_dspy.evaluation.statistics import accuracy, paired_difference
+from coda_dspy.optimizers import TuneReport
 from coda_dspy.optimizers.plan import WIDE
+from coda_dspy.optimizers.report import Row
 from coda_dspy.testing import FakeOpenAIServer, Reply, ServerCall
 
 pytest.importorskip("optuna")
@@ -182,3 +188,15 @@ def test_bad_input_is_one_line_and_exit_code_2(command: list[str]) -> None:
         done = subprocess.run([*command, *words], capture_output=True, text=True)
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_the_report_gives_training_and_validation_figures_with_intervals(capsys: pytest.CaptureFixture[str]) -> None:
+    results = [Result(str(i), "1", "1", i > 0, tokens=1, known_tokens=1) for i in range(10)]
+    profile: Any = SimpleNamespace(scores={"chosen": "baseline1"})
+    figure = accuracy(results)
+    difference = paired_difference(results, results)
+    _print(TuneReport(profile, [Row("plain engine", results)], difference, figure, figure, [], []), Path("p"), 1, "uri")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "training questions 90.0% [59.6%, 98.2%] (n = 10)" in shown
+    assert "validation questions 90.0% [59.6%, 98.2%] (n = 10); prompts and budget were chosen on them" in shown
+    assert "within noise" in shown

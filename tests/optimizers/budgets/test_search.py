@@ -13,7 +13,7 @@ from coda_dspy.optimizers.budgets.study import Study
 
 SPACE = Space({"num_attempts_baseline": (0, 1, 3), "num_attempts_coda": (0, 1), "best_of_n": (1, 2), "n_plans": (1, 2)})
 LARGE = Space({"num_attempts_baseline": tuple(range(12)), "num_attempts_coda": (0, 1), "n_plans": tuple(range(1, 9))})
-PAPERS = "baseline3-coding3-coda1-best3-plans2-refine2"
+PAPERS = "baseline3-coda1-best3-plans2-coding3-refine2"
 ALL = {point_name(p) for p in SPACE.points(Budget()) or []} | {PAPERS}
 
 
@@ -46,6 +46,16 @@ def test_a_small_space_is_searched_as_a_whole_with_the_papers_settings_and_every
     assert set(asking.asked) == ALL
     assert max(asking.asked.values()) == 10
     assert {point_name(t.point) for t in trials} == ALL
+
+
+def test_three_trials_suffice_for_the_plain_engine_the_vote_and_the_paper(tmp_path: Path) -> None:
+    names = [point_name(t.point) for t in search(tmp_path).run(measured, 10, max_trials=3)]
+    assert names == ["baseline1", "baseline3-coda0", PAPERS]
+
+
+def test_the_papers_settings_can_be_left_out(tmp_path: Path) -> None:
+    found = BudgetSearch(SPACE, Study(tmp_path / "study.log"), Budget(), paper=False)
+    assert {point_name(t.point) for t in found.run(measured, 10, 100)} == ALL - {PAPERS}
 
 
 def test_a_search_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -87,8 +97,8 @@ def test_a_large_space_is_sampled_after_the_plain_engine_the_vote_and_the_paper(
     names = [point_name(t.point) for t in found.run(measured, 10, 12)]
     assert len(set(names)) == 12
     assert names[0] == "baseline1"
-    assert names[1] == "baseline11-coding0-coda0"
-    assert names[2] == "baseline3-coding3-coda1-plans2-refine2"
+    assert names[1] == "baseline11-coda0"
+    assert names[2] == "baseline3-coda1-plans2-coding3-refine2"
 
 
 def test_a_trial_that_others_dominate_is_stopped_early(tmp_path: Path) -> None:
