@@ -154,6 +154,8 @@ def test_the_key_is_in_no_file_and_in_no_message(
         runs = [subprocess.run(command, capture_output=True, text=True) for _ in range(2)]
     assert [run.returncode for run in runs] == [2, 0], runs[1].stderr
     assert "refuses to work" in runs[0].stderr
+    told = runs[1].stderr
+    assert told.index("tokens of replies") < told.index("prompts as written")  # what it asks at most, before it asks
     for run in runs:
         assert KEY not in run.stdout + run.stderr
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
