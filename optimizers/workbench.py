@@ -24,7 +24,7 @@ from .plan import TunePlan
 # Shares of a time limit after which the prompt optimizer, compiling and search, the choice among the finalists, and
 # then the test start nothing new.
 PROMPTS_END, SEARCH_ENDS, CHOICE_ENDS, TEST_ENDS = 0.4, 0.65, 0.75, 1.0
-FEWEST = 4
+LEAST = 4  # questions of a part that a time limit leaves, whatever the speed
 
 
 class Watcher(Protocol):
@@ -103,7 +103,7 @@ class Workbench:
         if fit is None and part not in self.folder.sizes():
             self.notes.append(f"no speed is known that could tell how many {part} questions the time limit leaves")
         if self.plan.minutes is not None:
-            self.folder.keep_size(part, int(max(min(most, most if fit is None else fit), min(most, FEWEST))))
+            self.folder.keep_size(part, int(max(min(most, most if fit is None else fit), min(most, LEAST))))
         size = self.folder.sizes().get(part, most)
         if size < most:
             self.notes.append(f"the time limit leaves {size} of {most} {part} questions")

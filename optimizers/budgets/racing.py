@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from .trial import Trial
 
-FEWEST = 8  # questions before the first comparison: fewer can hardly tell two budgets apart
+FIRST_RUNG = 8  # questions before the first comparison: fewer can hardly tell two budgets apart
 SURE = 0.05
 
 
 def rungs(questions: int) -> Iterator[int]:
     """How many questions a trial has answered when it is compared: 8, 16, 32, … and at last all of them."""
-    rung = FEWEST
+    rung = FIRST_RUNG
     while rung < questions:
         yield rung
         rung *= 2
