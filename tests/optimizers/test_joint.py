@@ -42,17 +42,20 @@ def chance(call: ScriptedCall, *place: object) -> float:
 
 
 def skilled(seed: int) -> Any:
-    """By program right in 9 of 10, in words with the word in 7 of 10, without it in 2 of 10; plans help nobody."""
+    """By program right in 9 of 10; in words to half of the questions with the word, and to a tenth without it, always
+    with the same answer, so that votes help as little as plans.
+    """
 
     def script(call: ScriptedCall) -> str:
-        number, luck = number_in(call), chance(call, seed)
-        wrong = 1000 + int(1000 * luck)
+        number = number_in(call)
         if call.stage == "plan":
             return "1. Add one. (high)"
         if call.stage == "code":
-            return f"```python\nprint({number + 1 if luck < 0.9 else wrong})\n```"
-        skill = 0.7 if WORD in call.prompt else 0.2
-        return f"Answer: {number + 1 if luck < skill else wrong}"
+            luck = chance(call, seed)
+            return f"```python\nprint({number + 1 if luck < 0.9 else 1000 + int(1000 * luck)})\n```"
+        digest = hashlib.blake2b(f"{number} {seed}".encode(), digest_size=4).digest()
+        known = int.from_bytes(digest) / 2**32 < (0.5 if WORD in call.prompt else 0.1)
+        return f"Answer: {number + 1 if known else 1000 + number}"
 
     return script
 
