@@ -29,7 +29,6 @@ PLAN = TunePlan(
     prompt_questions=100,
     roles=("direct",),
 )
-OF_STEP_3 = ("coda.planner.plan", "coda.executor.execute", "coda.reflector.reflect")
 
 
 def number_in(call: ScriptedCall) -> int:
@@ -43,22 +42,20 @@ def chance(call: ScriptedCall, *place: object) -> float:
 
 
 def skilled(seed: int) -> Any:
-    """Knows easy questions by program, and fewer of them in words, with the word in the prompt; hard ones only by
-    plans: every second one, and all of them where a role of Algorithm 1 has the word, which each hands on to the next.
+    """By program right in 9 of 10; in words to half of the questions with the word, and to a tenth without it, always
+    with the same answer, so that votes help as little as plans.
     """
 
     def script(call: ScriptedCall) -> str:
-        number, careful = number_in(call), WORD in call.prompt
-        easy, luck = (int.from_bytes(hashlib.blake2b(f"{number} {seed} {x}".encode()).digest()[:1]) / 256 for x in "ab")
-        said = WORD if careful else "So."
+        number = number_in(call)
         if call.stage == "plan":
-            return f"1. Add one. {said} (high)"
+            return "1. Add one. (high)"
         if call.stage == "code":
-            return f"```python\nprint({number + 1})\n```" if easy < 0.5 else "I know no program."
-        if call.stage == "direct" and easy >= 0.5:
-            return "I do not know."
-        share = {"direct": 0.5 if careful else 0.1}.get(call.stage, 1.0 if careful else 0.5)
-        return f"{said}\nAnswer: {number + (1 if luck < share else 1000)}"
+            luck = chance(call, seed)
+            return f"```python\nprint({number + 1 if luck < 0.9 else 1000 + int(1000 * luck)})\n```"
+        digest = hashlib.blake2b(f"{number} {seed}".encode(), digest_size=4).digest()
+        known = int.from_bytes(digest) / 2**32 < (0.5 if WORD in call.prompt else 0.1)
+        return f"Answer: {number + 1 if known else 1000 + number}"
 
     return script
 
@@ -82,24 +79,18 @@ def tuned(folder: Path, seed: int, **more: Any) -> TuneReport:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> list[TuneReport]:
     """Ten seeds, of the engine and of the search."""
-    small = {"train": 6, "validation": 14, "test": 4, "finalists": 1, "prompt_questions": 80}
-    space = PLAN.space.but({"num_attempts_baseline": (1, 3)})
-    folder = tmp_path_factory.mktemp("seeds")
-    return [tuned(folder / str(seed), seed, **small, space=space) for seed in range(10)]
+    return [tuned(tmp_path_factory.mktemp("seed") / "run", seed, rounds=1) for seed in range(10)]
 
 
 @pytest.mark.timeout(600)  # ten tunes
 def test_prompts_path_and_budget_are_found_in_nine_of_ten_seeds(reports: list[TuneReport]) -> None:
-    """The prompts of Algorithm 1 matter once the budget has it, and that is found with the first prompts."""
-    said = [{name: WORD in prompt.instructions for name, prompt in r.profile.prompts.items()} for r in reports]
-    direct = [found["coda.executor.direct"] for found in said]
-    planned = [any(found[name] for name in OF_STEP_3) for found in said]
+    prompts = [WORD in r.profile.prompts["coda.executor.direct"].instructions for r in reports]
     paths = [r.profile.budget["first_path"] == "code" for r in reports]
+    # Programs vote first, and what follows them is worth nothing: three coded attempts and no step 3.
     budgets = [
-        tuple(r.profile.budget[f"num_attempts_{step}"] for step in ("baseline", "coding", "coda")) for r in reports
+        r.profile.budget["num_attempts_coding"] == 3 and not r.profile.budget["num_attempts_coda"] for r in reports
     ]
-    found = sum(direct), sum(planned), sum(paths), budgets.count((1, 3, 1))
-    assert min(found) >= 9, (direct, planned, paths, budgets)
+    assert min(sum(prompts), sum(paths), sum(budgets)) >= 9, (prompts, paths, budgets)
     assert sum(r.difference.value > 0 for r in reports) >= 9
 
 
