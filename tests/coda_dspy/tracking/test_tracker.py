@@ -42,7 +42,7 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
         "budget baseline1",
         "budget baseline3-coda0",
         "budget baseline3-coda1-plans1",
-        "budget baseline3-coding3-coda1-best3-plans2-refine2",
+        "budget baseline3-coda1-plans2-best3-coding3-refine2",
         "prompts direct",
         "paths",
     } == names
