@@ -32,4 +32,5 @@ def _outlines(records: Sequence[PoolRecord]) -> Iterator[PoolRecord]:
             steps=(),
             stages={},
             failures=(),
+            seconds=0.0,
         )

@@ -12,6 +12,7 @@ from coda_dspy.program import Conductor
 
 from .budgets import budget_at, has_a_choice, point_name
 from .budgets.search import MOST_TO_ENUMERATE
+from .budgets.space import is_possible
 from .path_order import CODING
 from .plan import MOST_JUDGED, TunePlan
 from .probed import narrowed
@@ -138,7 +139,8 @@ class _Most:
         for base, points in zip(self._bases, listed, strict=True):
             if points is None or len(points) > MOST_TO_ENUMERATE:
                 return _asking(name, self.found(), most * self._plan.validation)
-            tried = {point_name(p): p for p in (*self._space.plain(base), self._space.paper(base), *points)}
+            first = (*self._space.plain(base), self._space.paper(base))
+            tried = {point_name(point): point for point in (*first, *points) if is_possible(point, base)}
             budgets = sorted((budget_at(base, point) for point in tried.values()), key=most_calls_at)[-most:]
             trials = [_asking(name, [AdaptiveCoda(budget)], self._plan.validation) for budget in budgets]
             phases.append(_together(name, *trials))

@@ -76,7 +76,8 @@ def test_a_tune_asks_no_more_than_was_told(name: str, script: Callable[[Scripted
 def test_every_phase_is_told_with_what_it_asks() -> None:
     _, lm = seeded(unsure)
     phases = {phase.name: phase for phase in ceiling(PLANS["nothing is compiled"], lm, QUESTIONS)}
-    assert list(phases) == ["prompts direct", "paths", "budgets, round 1", "training questions", "test, held out"]
+    once = ["judges", "training questions", "test, held out"]
+    assert list(phases) == ["prompts direct", "paths", "budgets, round 1", *once]
     assert phases["prompts direct"][1:] == (8, 8, 8 * 400)  # the engine asked once
     assert phases["paths"].questions == 16
     assert phases["budgets, round 1"].questions == 3 * 8

@@ -23,9 +23,9 @@ pytest.importorskip("optuna")
 QUESTIONS = [Question(f"q{i}", f"What is {i} + 1?", str(i + 1)) for i in range(60)]
 PLAN = TunePlan(
     train=4,
-    validation=16,
+    validation=40,
     test=6,
-    space=Space({"num_attempts_baseline": (3,), "num_attempts_coda": (1,), "best_of_n": (3,), "n_plans": (1,)}),
+    space=Space({"num_attempts_baseline": (0,), "num_attempts_coda": (1,), "best_of_n": (3,), "n_plans": (1,)}),
     budget=Budget.preset("quick").replace(early_exit="off"),
     optimizer="none",
     rounds=1,
@@ -39,7 +39,7 @@ def number_in(text: str) -> int:
 
 
 def asked(verdict: Callable[[ScriptedCall], object]) -> Callable[[ScriptedCall], object]:
-    """Direct attempts never agree. Algorithm 1's last candidate is right, and in half of the questions another one."""
+    """Direct attempts are wrong. Algorithm 1's last candidate is right, and in half of the questions another one."""
 
     def script(call: ScriptedCall) -> object:
         if call.stage == "judge":
@@ -103,8 +103,9 @@ def test_the_same_command_again_asks_no_judge_also_after_the_time_limit(tmp_path
     assert len(made.calls) == calls
 
 
-def test_without_time_no_judge_is_asked_and_the_report_says_so(tmp_path: Path) -> None:
-    report, made = tuned(tmp_path / "run", knows, minutes=1e-9)
+def test_without_time_no_judge_is_asked_and_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coda_dspy.optimizers.judging.CHOICE_ENDS", -1.0)
+    report, made = tuned(tmp_path / "run", knows, minutes=60)
     assert made.count("judge") == 0
     assert any("questions to judge out" in note for note in report.notes)
 

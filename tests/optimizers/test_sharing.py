@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,11 +42,6 @@ def shared() -> dspy.LM:
     return connect(ScriptedEngine(adds, "scripted/shared"), num_retries=0)
 
 
-def slowly_adds(call: ScriptedCall) -> str:
-    time.sleep(0.1)
-    return adds(call)
-
-
 def test_a_worker_measures_what_the_leader_does_not_and_both_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,12 +49,23 @@ def test_a_worker_measures_what_the_leader_does_not_and_both_end(
     url = f"sqlite:///{tmp_path}/study.db"
     alone = tune(engine(adds)[1], QUESTIONS, PLAN, tmp_path / "alone")
     done: list[int] = []
-    lm = shared()
+    heard = threading.Event()
+
+    def told(call: ScriptedCall) -> str:
+        heard.set()
+        return adds(call)
+
+    def waits(call: ScriptedCall) -> str:
+        if call.stage == "plan":  # not before its third budget
+            heard.wait(60)
+        return adds(call)
+
+    lm = connect(ScriptedEngine(told, "scripted/shared"), num_retries=0)
     worker = threading.Thread(
         target=lambda: done.append(work(lm, QUESTIONS, PLAN, tmp_path / "worker", url)), daemon=True
     )
     worker.start()
-    leading = connect(ScriptedEngine(slowly_adds, "scripted/shared"), num_retries=0)
+    leading = connect(ScriptedEngine(waits, "scripted/shared"), num_retries=0)
     report = tune(leading, QUESTIONS, PLAN, tmp_path / "run", storage=url)
     worker.join(60)
     assert not worker.is_alive()
@@ -140,7 +145,7 @@ def test_the_tune_that_was_begun_last_comes_first_also_where_it_was_begun_again(
     url = f"sqlite:///{tmp_path}/study.db"
     program = AdaptiveCoda()
     for token in ("a", "b"):
-        Meeting(url, DESCRIBED, token).open(1, program, 8)
+        Meeting(url, DESCRIBED, token).open(1, program, 8, paper=True)
     assert [leader.token for leader in Meeting(url, DESCRIBED).leaders()] == ["b", "a"]
     again = Meeting(url, DESCRIBED, "a")
     again.begin()

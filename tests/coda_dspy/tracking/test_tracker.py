@@ -39,16 +39,16 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
     assert len(parents) == 1
     names = {run.info.run_name for run in children}
     assert {
-        "budget baseline1",
-        "budget baseline3-coda0",
-        "budget baseline3-coda1-plans1",
-        "budget baseline3-coda1-plans2-best3-coding3-refine2",
+        "budget 1 baseline1",
+        "budget 1 baseline3-coda0",
+        "budget 1 baseline3-coda1-plans1",
+        "budget 1 baseline3-coda1-plans2-best3-coding3-refine2",
         "prompts direct",
         "paths",
     } == names
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parents[0].info.run_id}
     assert all(run.info.status == "FINISHED" for run in runs)
-    trial = next(run for run in children if run.info.run_name == "budget baseline1")
+    trial = next(run for run in children if run.info.run_name == "budget 1 baseline1")
     assert trial.data.metrics["accuracy"] == 1.0
     assert trial.data.metrics["tokens"] > 0
     assert trial.data.metrics["cut_rate.direct"] == 0.0
