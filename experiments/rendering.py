@@ -2,21 +2,32 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from coda_dspy.evaluation import summarize
-from coda_dspy.evaluation.statistics import accuracy, closure_of, mean_tokens, paired_difference
+from coda_dspy.evaluation.statistics import (
+    Accuracy,
+    Estimate,
+    accuracy,
+    by_question,
+    closure_of,
+    mean_of,
+    mean_tokens,
+    paired_difference,
+)
 from coda_dspy.files import write_atomically
 
 from .running import Row
 from .tables import Table
 
 SHOWN = ("variant", "accuracy", "against the first, paired", "tokens each", "unparsed", "truncated")
+_WITH_INTERVALS = ("difference", "tokens each", "unparsed", "truncated")
 COLUMNS = (
-    *("variant", "accuracy", "low", "high", "n", "difference", "difference low", "difference high", "tokens each"),
-    *("unparsed", "truncated"),
+    *("variant", "accuracy", "low", "high", "n"),
+    *(f"{figure}{end}" for figure in _WITH_INTERVALS for end in ("", " low", " high")),
 )
 
 
@@ -39,12 +50,30 @@ def cells(rows: Sequence[Row]) -> list[list[str]]:
     """The rows as text, for tables in a terminal and in Markdown."""
     found = []
     for row in rows:
-        score, summary = accuracy(row.results), summarize(row.results)
+        score = accuracy(row.results)
         difference = "" if row is rows[0] else str(paired_difference(rows[0].results, row.results))
-        tokens = mean_tokens(row.results)
-        rates = (f"{summary.unparsed:.0%}", f"{summary.truncated:.0%}") if row.measured else ("", "")
-        found.append([row.name, str(score), difference, "unknown" if tokens is None else f"{tokens:,.0f}", *rates])
+        tokens = _tokens(row)
+        shown = "unknown" if tokens is None else f"{tokens.value:,.0f} [{tokens.low:,.0f}, {tokens.high:,.0f}]"
+        rates = [*map(_percent, _rates(row))] or ["", ""]
+        found.append([row.name, str(score), difference, shown, *rates])
     return found
+
+
+def _tokens(row: Row) -> Estimate | None:
+    """Tokens a question, over questions; `None` where the engine reports no usage."""
+    if mean_tokens(row.results) is None:
+        return None
+    return mean_of([mean_tokens(group) or 0.0 for group in by_question(row.results).values()])
+
+
+def _rates(row: Row) -> list[Accuracy]:
+    """The shares of answers that could not be read, and that were cut off; none for a row that was read off others."""
+    kinds = [[r.unparsed for r in row.results], [r.truncated for r in row.results]] if row.measured else []
+    return [accuracy([replace(r, correct=flag) for r, flag in zip(row.results, flags, strict=True)]) for flags in kinds]
+
+
+def _percent(share: Accuracy) -> str:
+    return f"{share.value:.0%} [{share.low:.0%}, {share.high:.0%}]"
 
 
 def markdown(table: Table, rows: Sequence[Row], command: str) -> str:
@@ -73,10 +102,10 @@ def as_csv(rows: Sequence[Row]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in rows:
-        score, summary = accuracy(row.results), summarize(row.results)
+        score = accuracy(row.results)
         difference = paired_difference(rows[0].results, row.results)
-        rates = (summary.unparsed, summary.truncated) if row.measured else ("", "")
-        figures: list[Any] = [*score, *difference[:3], mean_tokens(row.results), *rates]
+        rates: list[Any] = [figure for rate in _rates(row) for figure in rate[:3]] or [""] * 6
+        figures: list[Any] = [*score, *difference[:3], *(_tokens(row) or [""] * 3), *rates]
         writer.writerow([row.name, *figures])
     return file.getvalue()
 

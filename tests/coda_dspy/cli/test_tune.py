@@ -79,7 +79,7 @@ def test_killed_at_ten_random_moments_it_comes_to_the_same_profile(
     words += ["--output", "run", "--profile", "run.json"]
     kept: dict[str, list[dict]] = {}
     for moment in sorted(drawn.randrange(1, calls_of_whole) for _ in range(KILLS)):
-        _run_until(words, server, moment)
+        _run_until(words, server, moment, monkeypatch)
         now = results_in(tmp_path / "run")
         for phase, rows in kept.items():
             assert now[phase][: len(rows)] == rows, f"seed {seed}, killed at call {moment}"
@@ -97,13 +97,16 @@ def test_killed_at_ten_random_moments_it_comes_to_the_same_profile(
     assert profiles[0] == profiles[1], f"seed {seed}"
 
 
-def _run_until(words: list[str], server: FakeOpenAIServer, calls: int) -> None:
-    """Run a command until the server has had so many calls, then kill it."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while server.count < calls and process.poll() is None:
-        time.sleep(0.002)
-    process.kill()
-    process.wait()
+def _run_until(words: list[str], server: FakeOpenAIServer, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command until the server has had so many calls, then kill it; the server falls silent meanwhile."""
+    reply = server._reply
+    with monkeypatch.context() as held:
+        held.setattr(server, "_reply", lambda call: reply(call) if call.index < calls else Reply("late", delay=5))
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while server.count < calls and process.poll() is None:
+            time.sleep(0.002)
+        process.kill()
+        process.wait()
 
 
 def test_ctrl_c_ends_with_130_and_keeps_what_is_finished(
