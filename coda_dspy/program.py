@@ -51,8 +51,7 @@ class Conductor(dspy.Module):
         self.compose()
 
     def compose(self) -> None:
-        """Make the modules that the algorithm is composed of."""
-        raise NotImplementedError
+        """Make the modules that the algorithm is composed of; none by default."""
 
     def forward(
         self,

@@ -21,7 +21,7 @@ def most_calls(program: Conductor) -> int | None:
 
 def most_calls_at(budget: Budget, adaptive: bool = True) -> int:
     """The same of Algorithm 2, or of Algorithm 1, at a budget."""
-    return sum(calls * len(budget.efforts(stage)) for stage, calls in _by_stage(budget, adaptive).items())
+    return sum(_calls(budget, adaptive).values())
 
 
 class Most(NamedTuple):
@@ -34,8 +34,7 @@ class Most(NamedTuple):
 def most_of(program: AdaptiveCoda | Coda) -> Most:
     """The most calls of one question, and the most tokens of their replies."""
     budget = program.budget
-    stages = _by_stage(budget, isinstance(program, AdaptiveCoda))
-    calls = {stage: number * len(budget.efforts(stage)) for stage, number in stages.items()}
+    calls = _calls(budget, isinstance(program, AdaptiveCoda))
     return Most(sum(calls.values()), sum(budget.max_tokens[stage] * number for stage, number in calls.items()))
 
 
@@ -46,6 +45,11 @@ def most_roles(program: Conductor) -> int:
         return everyone
     stages = _by_stage(program.budget, isinstance(program, AdaptiveCoda))
     return min(everyone, _ROLES_A_STAGE * sum(calls > 0 for calls in stages.values()))
+
+
+def _calls(budget: Budget, adaptive: bool) -> dict[str, int]:
+    """The most calls of each stage, at every reasoning effort that it steps down through."""
+    return {stage: number * len(budget.efforts(stage)) for stage, number in _by_stage(budget, adaptive).items()}
 
 
 def _by_stage(budget: Budget, adaptive: bool) -> dict[str, int]:

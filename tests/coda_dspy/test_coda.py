@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scripts import answering, engine
 
 from coda_dspy import Budget, Coda
-from coda_dspy.errors import EngineError
+from coda_dspy.errors import EngineError, UserError
+from coda_dspy.program import Conductor
 from coda_dspy.testing import Reply, ScriptedCall
 
 
@@ -23,6 +24,12 @@ def test_calls_per_stage_are_those_of_algorithm_1(best_of_n: int, n_plans: int) 
     assert prediction.ledger.calls() == len(made.calls)
     assert prediction.answer == "1"
     assert prediction.path == "coda"
+
+
+def test_the_base_of_both_algorithms_can_be_made_and_says_that_it_answers_nothing() -> None:
+    _, lm = engine(answering())
+    with pytest.raises(UserError, match="Conductor is no algorithm; use coda_dspy"):
+        Conductor(lm=lm)(question="Q?")
 
 
 @pytest.mark.parametrize("n_plans", [1, 3])
