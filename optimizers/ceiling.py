@@ -54,7 +54,7 @@ def ceiling(
     """
     most = _Most(plan, lm, questions, teacher, probe)
     rounds = range(2, plan.rounds + 1) if plan.optimizer != "none" else ()
-    phases = [most.compiling(f"prompts {role}", [most.small(role)]) for role in plan.roles]
+    phases = [most.compiling(f"prompts {role}", [most.small(role)]) for role in plan.compiled]
     phases += [most.paths(), most.searching("budgets, round 1")]
     for number in rounds:
         phases += [most.compiling(f"prompts, round {number}", most.found())]

@@ -39,8 +39,8 @@ class Compiling:
 
         A small program is asked less, and its answer tells more of each role than that of a vote.
         """
-        for place, algorithm in enumerate(self._plan.roles, 1):
-            ends = PROMPTS_END * place / len(self._plan.roles)
+        for place, algorithm in enumerate(self._plan.compiled, 1):
+            ends = PROMPTS_END * place / len(self._plan.compiled)
             found = self._compiled(algorithm, small(program, algorithm), ends)
             program = _with_prompts(program, found) if found is not None else program
         return program

@@ -46,7 +46,7 @@ class TunePlan:
         prices: Cost is money instead of tokens.
         max_demos: The most demonstrations of one role.
         budget: Everything that is not searched.
-        roles: Algorithms whose prompts are compiled in the first round: `direct`, `coda`.
+        roles: Algorithms whose prompts are compiled in the first round, where a budget runs them: `direct`, `coda`.
         optimizer: What compiles them, one of `coda_dspy.optimizers.OPTIMIZERS`.
         prompt_questions: The most questions that it may ask for each algorithm; `None`: those of eight proposals.
         minutes: Wall time to fit into; `None`: no limit. The speed of the engine then decides how many validation
@@ -87,6 +87,12 @@ class TunePlan:
             roles=("direct",),
             minutes=13.0,
         )
+
+    @property
+    def compiled(self) -> tuple[str, ...]:
+        """Those of `roles` that some budget of the search runs."""
+        runs_coda = any(self.space.values.get("num_attempts_coda", (self.budget.num_attempts_coda,)))
+        return tuple(role for role in self.roles if role != "coda" or runs_coda)
 
     def prompt_optimizer(self, **settings: Any) -> Optimizer:
         """What compiles the prompts; `settings` are further fields of it."""

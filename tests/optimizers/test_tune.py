@@ -281,3 +281,10 @@ def test_the_plan_of_a_run_is_plain_json(tmp_path: Path) -> None:
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["plan"]["space"] == {"num_attempts_baseline": [1, 3], "num_attempts_coda": [0, 1], "n_plans": [1, 2]}
     assert run["data"]["train"] == 6
+
+
+def test_the_prompts_of_an_algorithm_that_no_budget_runs_are_not_compiled(tmp_path: Path) -> None:
+    _, lm = engine(always_right)
+    without_coda = replace(PLAN, roles=("direct", "coda"), space=PLAN.space.but({"num_attempts_coda": (0,)}))
+    report = tune(lm, QUESTIONS, without_coda, tmp_path / "run")
+    assert set(report.profile.scores["prompts"]) == {"direct"}
