@@ -26,17 +26,17 @@ from coda_dspy.signatures import (
 )
 from coda_dspy.solution import Solution
 
-PROGRAM_ENDING = "Give one ```python code block with the whole program; its last line prints the answer."
+PROGRAM_ENDING = "Give one ```python code block with a function solution() that takes nothing and returns the answer."
 BEGUN = "```python\n"
 NO_PROGRAM = "The reply holds no complete Python program in a code block."
 
 MOST_PROBES = 3
 
-# Small models follow an example better than a description. It shows a program that computes and prints, no more.
+# Small models follow an example better than a description. It shows a function that computes and returns, no more.
 EXAMPLE = dspy.Example(
     question="A box holds 24 pens. Mia buys 3 boxes and gives away 17 pens. How many pens does she have left?",
     ending=PROGRAM_ENDING,
-    program="```python\nbought = 3 * 24\nleft = bought - 17\nprint(left)\n```",
+    program="```python\ndef solution():\n    bought = 3 * 24\n    left = bought - 17\n    return left\n```",
 )
 
 EXAMPLE_PLAN = "1. Multiply the boxes by the pens in one. (high)\n2. Subtract what is given away. (high)"

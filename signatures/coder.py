@@ -4,7 +4,7 @@ import dspy
 
 
 class WriteProgram(dspy.Signature):
-    """Write a short Python program that computes the answer to this problem and prints it. Use the numbers of the problem; do not work out the answer yourself."""  # noqa: E501
+    """Write a short Python program that computes the answer to this problem. Use the numbers of the problem; do not work out the answer yourself."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     ending: str = dspy.InputField(desc="How the reply ends")
@@ -12,7 +12,7 @@ class WriteProgram(dspy.Signature):
 
 
 class ComputePlan(dspy.Signature):
-    """Write a short Python program that computes the answer to this problem and prints it. Follow the plan above; where a step of it is wrong, do the right thing instead."""  # noqa: E501
+    """Write a short Python program that computes the answer to this problem. Follow the plan above; where a step of it is wrong, do the right thing instead."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     plan: str = dspy.InputField(desc="Plan")
@@ -21,7 +21,7 @@ class ComputePlan(dspy.Signature):
 
 
 class ReformulateProgram(dspy.Signature):
-    """The program above does not give the answer; the feedback says what happened when it ran. Read the problem again and write a corrected Python program that computes the answer and prints it."""  # noqa: E501
+    """The program above does not give the answer; the feedback says what happened when it ran. Read the problem again and write a corrected Python program that computes the answer."""  # noqa: E501
 
     question: str = dspy.InputField(desc="Problem")
     attempt: str = dspy.InputField(desc="Program")
