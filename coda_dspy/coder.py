@@ -27,7 +27,7 @@ from coda_dspy.signatures import (
 from coda_dspy.solution import Solution
 
 PROGRAM_ENDING = "Give one ```python code block with a function solution() that takes nothing and returns the answer."
-BEGUN = "```python\n"
+BEGUN = "```python\ndef solution():"
 NO_PROGRAM = "The reply holds no complete Python program in a code block."
 
 MOST_PROBES = 3

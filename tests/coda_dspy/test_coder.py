@@ -305,13 +305,13 @@ def test_a_passing_program_is_not_lost_to_a_synthesis_that_breaks_it() -> None:
 def test_a_reply_is_begun_for_an_engine_that_continues_one() -> None:
     def script(call: ScriptedCall) -> str:
         begun = call.request.messages[-1]
-        return "print(3)\n```" if begun.role == "assistant" else "no"
+        return "\n    return 3\n```" if begun.role == "assistant" else "no"
 
     made, lm = engine(script)
     lm.engine.continues_replies = True
     budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0)
     assert AdaptiveCoda(budget, lm=lm)(question="Q?").answer == "3"
-    assert made.calls[0].request.messages[-1].text == "```python\n"
+    assert made.calls[0].request.messages[-1].text == "```python\ndef solution():"
 
 
 def test_the_coder_shows_a_worked_example() -> None:
