@@ -36,7 +36,10 @@ MOST_PROBES = 3
 EXAMPLE = dspy.Example(
     question="A box holds 24 pens. Mia buys 3 boxes and gives away 17 pens. How many pens does she have left?",
     ending=PROGRAM_ENDING,
-    program="```python\ndef solution():\n    bought = 3 * 24\n    left = bought - 17\n    return left\n```",
+    program=(
+        "```python\ndef solution():\n    # Mia buys 3 boxes of 24 pens each.\n    bought = 3 * 24\n"
+        "    # She gives away 17 of these pens.\n    left = bought - 17\n    return left\n```"
+    ),
 )
 
 EXAMPLE_PLAN = "1. Multiply the boxes by the pens in one. (high)\n2. Subtract what is given away. (high)"
