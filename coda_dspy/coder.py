@@ -32,7 +32,8 @@ NO_PROGRAM = "The reply holds no complete Python program in a code block."
 
 MOST_PROBES = 3
 
-# Small models follow an example better than a description. It shows a function that computes and returns, no more.
+# Small models follow an example better than a description. Its comments have them say what each line is for, which
+# costs tokens and seems to pay (experiments/results/paths.md).
 EXAMPLE = dspy.Example(
     question="A box holds 24 pens. Mia buys 3 boxes and gives away 17 pens. How many pens does she have left?",
     ending=PROGRAM_ENDING,

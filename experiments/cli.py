@@ -98,7 +98,10 @@ def run_table(name: str, **options: Any) -> None:
 @experiments.command("tuned")
 @click.argument("tune", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @_measuring_options
-def run_tuned(tune: Path, **options: Any) -> None:
+@click.option(
+    "--paper/--no-paper", default=True, help="Measure the paper's settings too. They take most of the tokens."
+)
+def run_tuned(tune: Path, paper: bool, **options: Any) -> None:
     """Compare what a tune found, on its held-out questions, with the engine alone, self-consistency at equal tokens,
     and the paper's settings. FOLDER is the tune's own; what it generated is not generated again."""
     quiet_libraries()
@@ -109,7 +112,8 @@ def run_tuned(tune: Path, **options: Any) -> None:
     lm = _engine(options)
     finished = FinishedTune.read(tune, load(options["data"]), lm)
     folder = options["output"] or tune / "compared"
-    _measure(TABLE, lm, folder, 4 * len(finished.test), options, lambda setup: run(finished, setup))
+    answers = (4 if paper else 3) * len(finished.test)
+    _measure(TABLE, lm, folder, answers, options, lambda setup: run(finished, setup, paper))
 
 
 def _engine(options: dict[str, Any]) -> Any:

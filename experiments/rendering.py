@@ -77,14 +77,13 @@ def _percent(share: Accuracy) -> str:
 
 
 def markdown(table: Table, rows: Sequence[Row], command: str) -> str:
-    """The table with what it was made by, and the paper's figures beside."""
+    """The table with what it was made by, and the paper's figures beside where they are known."""
     lines = [f"# {table.name}: {table.title}", "", f"    {command}", ""]
-    lines += _grid((*SHOWN, "in the paper"), [[*line, _paper(table, line[0])] for line in cells(rows)])
+    columns = (*SHOWN, "in the paper") if table.paper else SHOWN
+    lines += _grid(columns, [[*line, _paper(table, line[0])][: len(columns)] for line in cells(rows)])
     lines += ["", "Intervals are 95 %: Wilson's for one sample a question, bootstraps over questions else."]
     if table.derived:
         lines += ["Rows without rates are read off the candidates of the others, and cost no further call."]
-    if not table.paper:
-        lines += ["The paper's own figures are not at hand."]
     return "\n".join(lines) + "\n"
 
 

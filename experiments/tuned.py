@@ -69,15 +69,22 @@ class FinishedTune:
         return cls(profile, Budget(**described["plan"]["budget"]), test, folder / "cache")
 
 
-def run(tune: FinishedTune, setup: Setup) -> list[Row]:
-    """Measure the four rows; the same call goes on after a crash."""
+def run(tune: FinishedTune, setup: Setup, paper: bool = True) -> list[Row]:
+    """Measure the rows; the same call goes on after a crash.
+
+    Args:
+        tune: What was found.
+        setup: How to measure.
+        paper: Whether to measure the paper's settings, which take most of the tokens.
+    """
     setup = replace(setup, lm=setup.lm.copy(rollout_id=FRESH), cache=tune.cache)
     adapter = tune.profile.adapter
     programs = {
         "engine alone": engine_alone(tune.base, adapter),
         "tuned": tune.profile.program(),
-        "paper settings": AdaptiveCoda(budget_at(tune.base, PAPER), adapter=adapter),
     }
+    if paper:
+        programs["paper settings"] = AdaptiveCoda(budget_at(tune.base, PAPER), adapter=adapter)
     rows = measure(TABLE.name, programs, tune.test, setup)
     if not rows[0].results:
         return rows  # stopped before the first question was answered by all

@@ -318,7 +318,7 @@ def test_the_coder_shows_a_worked_example() -> None:
     made, lm = engine(lambda call: block("print(3)"))
     budget = Budget(num_attempts_baseline=0, num_attempts_coding=1, num_attempts_coda=0)
     AdaptiveCoda(budget, lm=lm)(question="Q?")
-    assert "left = bought - 17" in (made.calls[0].request.messages[1].text or "")
+    assert "    left = bought - 17\n    return left" in (made.calls[0].request.messages[1].text or "")
 
 
 TWO_TESTS = {

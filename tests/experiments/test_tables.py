@@ -98,7 +98,7 @@ def test_what_is_written_holds_the_figures_their_intervals_and_the_command(tmp_p
     paths = write(TABLES["table5"], rows, tmp_path / "out", "the command")
     assert {path.suffix for path in paths} == {".md", ".csv", ".png"}
     text = markdown(TABLES["table5"], rows, "the command")
-    assert "the command" in text and "50.0% [" in text and "figures are not at hand" in text
+    assert "the command" in text and "50.0% [" in text and "in the paper" not in text
     paper = markdown(TABLES["table6"], [Row("with coding", rows[0].results)], "")
     assert "80.0% (Qwen3-8B, AIME 2025)" in paper
     read = list(csv.DictReader(as_csv(rows).splitlines()))

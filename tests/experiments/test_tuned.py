@@ -70,6 +70,7 @@ def test_the_tuned_program_stands_beside_a_vote_that_costs_at_least_as_much(tmp_
 
     calls = len(made.calls)
     assert run(finished, setup) == [alone, found, paper, vote]
+    assert run(finished, setup, paper=False) == [alone, found, vote]
     assert len(made.calls) == calls
 
 
