@@ -125,6 +125,15 @@ def test_a_round_whose_prompts_stay_as_they_are_searches_no_budget_again(tmp_pat
     assert not list((tmp_path / "run" / "results").glob("budget-2-*"))
 
 
+def test_where_one_direct_answer_was_chosen_its_prompts_are_not_compiled_again(tmp_path: Path) -> None:
+    _, lm = seeded(lambda call: f"Answer: {number_in(call) + 1}")
+    _, teacher = engine(knows_the_word(2))
+    report = tune(lm, QUESTIONS, replace(PLAN, rounds=2), tmp_path / "run", teacher=teacher)
+    assert report.profile.scores["chosen"] == "baseline1"
+    assert set(report.profile.scores["prompts"]) == {"direct"}
+    assert not list((tmp_path / "run" / "results").glob("round-2*"))
+
+
 def needs_the_word_in_its_reflection(call: ScriptedCall) -> str:
     number = number_in(call)
     if call.stage == "plan":
