@@ -54,7 +54,8 @@ def ceiling(
     """
     most = _Most(plan, lm, questions, teacher, probe)
     rounds = range(2, plan.rounds + 1) if plan.optimizer != "none" else ()
-    phases = [most.compiling(f"prompts {role}", [most.small(role)]) for role in plan.compiled]
+    phases = [most.at_once()]
+    phases += [most.compiling(f"prompts {role}", [most.small(role)]) for role in plan.compiled]
     phases += [most.paths(), most.searching("budgets, round 1")]
     for number in rounds:
         phases += [most.compiling(f"prompts, round {number}", most.found())]
@@ -81,6 +82,7 @@ class _Most:
         self._plan, self._lm, self._questions, self._teacher = plan, lm, questions, teacher
         self._space = narrowed(plan.space, questions, probe)
         self._has_paths = any(question.task.kind == "math" for question in questions)
+        self._is_wordy = any(question.task.kind != "code" for question in questions)
         self._bases = [plan.budget]
         if self._has_paths:  # programs may turn out to be the better path
             coding = max(plan.budget.num_attempts_coding, CODING)
@@ -101,6 +103,12 @@ class _Most:
         if self._plan.finalists < 2:
             return self.found()
         return [AdaptiveCoda(program.budget.replace(verifier="weighted")) for program in self.found()] + self.found()
+
+    def at_once(self) -> Phase:
+        """Direct answers with working and without, where prompts are compiled."""
+        tried = self._plan.optimizer != "none" and "direct" in self._plan.compiled
+        number = 2 * self._plan.validation if tried and self._is_wordy else 0
+        return _asking("at once", [self.small("direct")], number)
 
     def paths(self) -> Phase:
         """One direct and one coded answer to each maths question."""

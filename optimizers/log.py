@@ -71,6 +71,15 @@ class TuneLog:
         child.metrics({"agree.questions": found["agree"]["n"]})
         child.end()
 
+    def wording(self, found: Mapping[str, Any]) -> None:
+        """A child run: direct answers that come at once, without working."""
+        if self._tracker is None:
+            return
+        child = self._tracker.child("at once")
+        child.params({"kept": found["kept"]})
+        child.metrics({"accuracy": found["value"], "gain": found["gain"]["value"], "tokens": found["tokens"]})
+        child.end()
+
     def rung(self, phase: str, point: Mapping[str, Any], answered: int, accuracy: float, cost: float) -> None:
         """What a trial has come to after so many questions: one step of its curves."""
         if self._tracker is not None:

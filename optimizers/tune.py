@@ -35,6 +35,7 @@ from .report import Row, TuneReport, scores_of
 from .searching import Found, Searching
 from .sharing import Meeting
 from .sharing import work as work_at
+from .wording import with_better_wording
 from .workbench import PROMPTS_END, SEARCH_ENDS, Silent, Watcher, Workbench, small
 
 
@@ -162,6 +163,7 @@ class _Tune:
             self.meeting.begin()
         self.searching = Searching(bench, self.parts.validation, self.meeting)
         self.compared: PathComparison | None = None
+        self.at_once: dict[str, Any] | None = None
 
     def report(self, **fields: Any) -> TuneReport:
         """The whole tune; `fields` are further ones of the profile."""
@@ -176,6 +178,7 @@ class _Tune:
         difference = paired_difference(plain, tuned)
         scores = scores_of(found.trials, finalists, chosen, train, plain, tuned, difference)
         scores |= {"paths": {"math": self.compared.describe()}} if self.compared is not None else {}
+        scores |= {"at_once": self.at_once} if self.at_once is not None else {}
         scores |= {"optimizer": self.plan.optimizer, "prompts": self.compiling.records}
         program.learned.load_state(found.program.learned.dump_state())
         profile = Profile.of(program, engine_name(bench.lm), scores=scores, data=self.data, **fields)
@@ -188,7 +191,9 @@ class _Tune:
 
     def _rounds(self) -> Found:
         """Prompts at the current budget, the budget at the current prompts, until a round gains less than its noise."""
-        program = self.compiling.of_roles(AdaptiveCoda(self.plan.budget, adapter=self.bench.adapter))
+        program = AdaptiveCoda(self.plan.budget, adapter=self.bench.adapter)
+        program, self.at_once = with_better_wording(self.bench, program, self.parts.validation)
+        program = self.compiling.of_roles(program)
         program, self.compared = with_path_order(self.bench, program, self.parts.validation)
         found = self.searching.round(1, program, self.compiling.asked)
         for number in range(2, self.plan.rounds + 1):

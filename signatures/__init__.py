@@ -16,7 +16,7 @@ from .coder import (
     ReformulateProgram,
     WriteProgram,
 )
-from .executor import Execute, Refine, Solve
+from .executor import Execute, Refine, Solve, SolveAtOnce
 from .planner import Plan, PlanAndChoosePath, ProposeApproach
 from .reflector import Reflect
 from .verifier import CompareSolutions, RateSolution
@@ -38,5 +38,6 @@ __all__ = [
     "Reflect",
     "ReformulateProgram",
     "Solve",
+    "SolveAtOnce",
     "WriteProgram",
 ]

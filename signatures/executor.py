@@ -11,6 +11,14 @@ class Solve(dspy.Signature):
     solution: str = dspy.OutputField(desc="the working, with the answer in its last line")
 
 
+class SolveAtOnce(dspy.Signature):
+    """Answer this at once, without any working."""
+
+    question: str = dspy.InputField(desc="Problem")
+    ending: str = dspy.InputField(desc="How the reply ends")
+    solution: str = dspy.OutputField(desc="the answer, in one line")
+
+
 class Execute(dspy.Signature):
     """Follow the plan above; where a step of it is wrong, do the right thing instead. Solve the problem step by step, briefly."""  # noqa: E501
 
