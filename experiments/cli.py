@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,7 @@ def run_table(name: str, **options: Any) -> None:
 @experiments.command("tuned")
 @click.argument("tune", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @_measuring_options
+@click.option("--limit", type=click.IntRange(1), help="Only so many of the held-out questions.")
 @click.option(
     "--paper/--no-paper", default=True, help="Measure the paper's settings too. They take most of the tokens."
 )
@@ -111,6 +113,7 @@ def run_tuned(tune: Path, paper: bool, **options: Any) -> None:
 
     lm = _engine(options)
     finished = FinishedTune.read(tune, load(options["data"]), lm)
+    finished = replace(finished, test=finished.test[: options["limit"]])
     folder = options["output"] or tune / "compared"
     answers = (4 if paper else 3) * len(finished.test)
     _measure(TABLE, lm, folder, answers, options, lambda setup: run(finished, setup, paper))

@@ -1,7 +1,7 @@
 """What a tune is worth: its program against the engine alone, a vote at equal tokens, and the paper's settings.
 
-On the tune's own held-out questions and samples: the engine alone and the tuned program have answered them already, and
-their replies are in the tune's cache.
+On the tune's own held-out questions and samples: what the engine alone and the tuned program have answered already is in
+the tune's cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class FinishedTune:
     Args:
         profile: What it found.
         base: The budget that it changed.
-        test: The held-out questions that it asked.
+        test: The held-out questions, those that a time limit left unasked too.
         cache: The replies that it got.
     """
 
@@ -64,8 +64,7 @@ class FinishedTune:
         sizes = {part: profile.data[part] for part in ("train", "validation", "test")}
         if profile.data["hash"] != fingerprint(questions):
             raise UserError(f"the tune in {folder} was about other questions; give --data what it was given")
-        asked = profile.scores["test"]["tuned"]["n"]
-        test = split(questions, profile.data["seed"], **sizes).test[:asked]
+        test = split(questions, profile.data["seed"], **sizes).test
         return cls(profile, Budget(**described["plan"]["budget"]), test, folder / "cache")
 
 

@@ -82,10 +82,11 @@ def test_the_command_writes_the_table(tmp_path: Path, mlflow_uri: str) -> None:
     with FakeOpenAIServer(adds) as server:
         tune(connect("openai/fake", server.url), read_data(str(data)), PLAN, tmp_path / "tune")
         words = ["tuned", "tune", "--engine", "openai/fake", "--api-base", server.url, "--data", "sums.jsonl"]
+        words += ["--limit", "4"]
         command = [sys.executable, "-m", "coda_dspy.experiments", *words, "--mlflow-uri", mlflow_uri]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "self-consistency of 1" in done.stdout
+    assert "self-consistency of 1" in done.stdout and "(n = 4)" in done.stdout
     assert "paper settings" in (tmp_path / "tune" / "compared" / "tuned.md").read_text()
 
 
