@@ -118,6 +118,27 @@ class Profile(BaseModel):
             raise UserError(f"{source}: {error}") from error
         return profile
 
+    @classmethod
+    def renewed(cls, path: str | os.PathLike[str]) -> tuple[Self, list[str]]:
+        """Read a profile of an earlier version as one of this: what is new since stands in it as it is written.
+
+        Returns:
+            The profile, and the names of the roles and the fields of the budget that were new.
+
+        Raises:
+            UserError: As for `read`, for everything else that does not fit.
+        """
+        content = read_json(path)
+        added: list[str] = []
+        now = cls.of(AdaptiveCoda(), "any").model_dump(mode="json")
+        for group in ("budget", "prompts"):
+            found = content.get(group) if isinstance(content, Mapping) else None
+            if isinstance(found, dict):
+                missing = {name: value for name, value in now[group].items() if name not in found}
+                found |= missing
+                added += [named((group, name)) for name in missing]
+        return cls.parse(content, str(path)), added
+
     def program(self, lm: dspy.LM | None = None, algorithm: str | None = None) -> Conductor:
         """A program with this profile's prompts and budget.
 
@@ -171,8 +192,12 @@ def _refuse_version(content: Any) -> None:
 
 def _refuse_misfit(group: str, known: Collection[str], found: Collection[str], what: str) -> None:
     for name in sorted(set(known) ^ set(found)):
-        problem = "is missing" if name in known else f"names {what} that does not exist"
-        raise UserError(f"{named((group, name))} {problem}; tune again")
+        problem = (
+            "is missing; if an earlier version wrote this profile, renew it: coda profile renew OLD NEW"
+            if name in known
+            else f"names {what} that does not exist; tune again"
+        )
+        raise UserError(f"{named((group, name))} {problem}")
 
 
 def _apply(prompt: Prompt, predict: dspy.Predict, name: str) -> None:

@@ -1,7 +1,7 @@
 """What a tune is worth: its program against the engine alone, a vote at equal tokens, and the paper's settings.
 
-On the tune's own held-out questions and samples: what the engine alone and the tuned program have answered already is in
-the tune's cache.
+On the tune's own held-out questions and samples: what the engine alone and the tuned program have answered already is
+in the tune's cache.
 """
 
 from collections.abc import Iterator, Sequence

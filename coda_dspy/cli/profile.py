@@ -96,6 +96,21 @@ def check(source: str) -> None:
         _say(f"warning: {warning}", "yellow")
 
 
+@profile.command()
+@click.argument("source", metavar="OLD", type=click.Path(exists=True, dir_okay=False))
+@click.argument("target", metavar="NEW", type=click.Path(dir_okay=False))
+def renew(source: str, target: str) -> None:
+    """Write OLD, a profile of an earlier version, as NEW, one of this version.
+
+    Roles and fields of the budget that are new since then stand in it as they are written; nothing else changes.
+    """
+    from coda_dspy.profile import Profile
+
+    renewed, added = Profile.renewed(source)
+    renewed.save(target)
+    _say(f"new since then: {', '.join(added) or 'nothing'}; saved in {target}")
+
+
 def _warnings(found: Any) -> list[str]:
     from coda_dspy.profile import installed_versions
 

@@ -312,3 +312,19 @@ def test_a_file_of_one_kind_of_question_uses_what_ships_too(
     code, _, err = run("solve", "--engine", ENGINE, "--input", "q.jsonl", "--output", "out.jsonl")
     assert code == 0, err
     assert (SAID in err) is said
+
+
+def test_a_profile_of_an_earlier_version_is_renewed(run: Run, path: Path, tmp_path: Path) -> None:
+    old = edited(path, lambda c: (c["prompts"].pop("coda.planner.plan"), c["budget"].pop("first_path")))
+    code, _, err = run("profile", "check", str(old))
+    assert code == 2 and "coda profile renew OLD NEW" in err
+    code, out, _ = run("profile", "renew", str(old), str(tmp_path / "new.json"))
+    assert code == 0 and "new since then: budget.first_path, prompts.coda.planner.plan" in out
+    assert (tmp_path / "new.json").read_bytes() == path.read_bytes()
+
+
+def test_what_is_wrong_for_another_reason_is_not_renewed(run: Run, path: Path, tmp_path: Path) -> None:
+    strange = edited(path, lambda c: c["budget"].update(nonsense=1))
+    code, _, err = run("profile", "renew", str(strange), str(tmp_path / "new.json"))
+    assert code == 2 and "budget.nonsense names a field that does not exist" in err
+    assert not (tmp_path / "new.json").exists()
