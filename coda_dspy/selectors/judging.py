@@ -21,8 +21,8 @@ def judged(predict: dspy.Predict, attempt: int, plan: int = 0, **inputs: str) ->
 def last_number(pattern: re.Pattern[str], reply: Reply | None, *read: str) -> float | None:
     """The last number that a reply states.
 
-    Where a text that the judge has read states one too, in the form of a verdict, the reply may quote it: then a verdict
-    counts only where it was asked for, alone in the last line.
+    Where a text that the judge has read states one too, the reply may quote it: then a verdict counts only where it was
+    asked for, alone in the last line.
     """
     if reply is None:
         return None

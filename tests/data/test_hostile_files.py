@@ -19,7 +19,12 @@ VALID: list[dict[str, Any]] = [
     {"id": "2", "question": "Which?", "answer": "B", "kind": "choice", "choices": ["one", "two"]},
     {"id": "3", "question": "Write f.", "kind": "code", "entry_point": "f", "tests": ["assert f(1) == 2"]},
     {
-        **{"id": "4", "question": "Write it.", "kind": "code", "previous": "3", "private": True, "meta": {"level": 1}},
+        "id": "4",
+        "question": "Write it.",
+        "kind": "code",
+        "previous": "3",
+        "private": True,
+        "meta": {"level": 1},
         "public_tests": [{"input": "1\n", "output": "2\n", "testtype": "stdin", "before": "", "seconds": 1}],
     },
 ]

@@ -1,8 +1,7 @@
 """Equal by meaning, symmetric, and never equal when unknown."""
 
-import time
-
 import pytest
+from ending import ends
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -155,10 +154,9 @@ HEAVY += [
 
 
 @pytest.mark.parametrize("text", [*HEAVY, "9" * 100_000, "\\frac{" * 1000, "1" * 299, "1/" * 140 + "1"])
-def test_heavy_input_ends_soon(text: str) -> None:
-    begun = time.monotonic()
-    assert not answers.same(MATH, text, "2")
-    assert time.monotonic() - begun < 5
+def test_heavy_input_ends(text: str) -> None:
+    with ends():
+        assert not answers.same(MATH, text, "2")
 
 
 @pytest.mark.parametrize("nothing", [None, "", "  ", "?", "...", "<number>", "your answer"])

@@ -378,7 +378,7 @@ def test_a_hostile_path_is_refused_and_nothing_is_fetched(
     name: str, fake: type[FakeServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "fetch", lambda *_: pytest.fail("something was fetched"))
-    with pytest.raises(UserError, match="cannot read the model|no GGUF"):
+    with pytest.raises(UserError, match=r"cannot read the model|no GGUF"):
         local.open_local(name)
     assert not fake.made
 
@@ -401,5 +401,5 @@ def test_a_pipe_in_the_place_of_a_model_is_refused_and_not_waited_for(tmp_path: 
 def test_a_damaged_model_is_refused_by_the_real_library(name: str, content: bytes, tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match="llama.cpp cannot load"):
+    with pytest.raises(UserError, match=r"llama\.cpp cannot load"):
         local.open_local(str(tmp_path / name)).load()
