@@ -15,6 +15,8 @@ from dspy.utils.exceptions import AdapterParseError
 from coda_dspy.answers import strip_thinking
 from coda_dspy.errors import UserError
 
+_MARKER = re.compile(r"\[\[ ## \w+ ## \]\]")
+
 ENDING = "ending"  # the input that says how the reply has to end; it closes the message
 
 
@@ -44,11 +46,13 @@ class PlainAdapter(Adapter):
     ) -> str:
         first, *others = signature.input_fields
         named = [
-            f"{_title(signature, name)}:\n{inputs[name]}" for name in others if name != ENDING and inputs.get(name)
+            f"{_title(signature, name)}:\n{_without_headings(signature, name, str(inputs[name]))}"
+            for name in others
+            if name != ENDING and inputs.get(name)
         ]
         # One paragraph: a small model that reads the ending on its own gives the answer without any working.
         request = f"{self.format_task_description(signature)} {inputs.get(ENDING) or ''}"
-        parts = [prefix, str(inputs.get(first, "")), *named, request, suffix]
+        parts = [prefix, _without_headings(signature, first, str(inputs.get(first, ""))), *named, request, suffix]
         return "\n\n".join(part.strip() for part in parts if part.strip())
 
     def format_assistant_message_content(
@@ -76,14 +80,15 @@ class SectionAdapter(ChatAdapter):
     def __init__(self) -> None:
         super().__init__(use_json_adapter_fallback=False)
 
+    def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        harmless = {name: str(value).replace("[[ ##", "[ [ ##") for name, value in inputs.items()}
+        messages: list[dict[str, Any]] = super().format(signature, demos, harmless)
+        return messages
+
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
         visible, _ = strip_thinking(completion)
         output = _output_of(signature)
-        try:
-            parsed = super().parse(signature, visible)
-        except AdapterParseError:
-            parsed = {output: _after_loose_marker(output, visible)}
-        text = str(parsed.get(output) or "").strip()
+        text = _after_marker(output, visible)
         if not text:
             raise _no_text(self, signature, completion)
         return {output: text}
@@ -121,8 +126,21 @@ def _title(signature: dspy.Signature, name: str) -> str:
     return name.replace("_", " ").capitalize() if title.startswith("${") else title
 
 
-def _after_loose_marker(name: str, text: str) -> str:
-    """What follows the last heading that looks like the field's name: `## Solution`, `**solution:**`, …"""
-    heads = list(re.finditer(rf"^[\s#*\[>_-]*{re.escape(name)}[\s#*\]:_-]*$", text, re.MULTILINE | re.IGNORECASE))
-    body = text[heads[-1].end() :] if heads else text
-    return re.split(r"\[\[ ## completed ## \]\]", body)[0].strip() or text.strip()
+def _without_headings(signature: Any, own: str, text: str) -> str:
+    """A text whose lines are not taken for the headings of the message's other parts: it may be a stranger's."""
+    others = [_title(signature, name) for name in list(signature.input_fields)[1:] if name not in (own, ENDING)]
+    if not others:
+        return text
+    heading = "|".join(map(re.escape, others))
+    return re.sub(rf"^(?=(?:{heading}):[ \t]*$)", "> ", text, flags=re.MULTILINE)
+
+
+def _after_marker(name: str, text: str) -> str:
+    """What follows the field's last marker, or a heading that looks like its name: `## Solution`, `**solution:**`, …
+
+    Earlier ones may be quoted from the question.
+    """
+    marker = rf"^(?:[ \t]*\[\[ ## {name} ## \]\]|[ \t#*\[_-]*{name}[ \t#*\]:_-]*$)"
+    *_, last = [None, *re.finditer(marker, text, re.MULTILINE | re.IGNORECASE)]
+    body = _MARKER.split(text[last.end() :] if last else text)[0]
+    return body.strip() or _MARKER.sub("", text).strip()

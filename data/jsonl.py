@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from coda_dspy.data.parts import problems
 from coda_dspy.data.question import Question
 from coda_dspy.errors import UserError
 from coda_dspy.programs.cases import Case
@@ -99,7 +100,17 @@ def parse(raw: bytes, name: str, need_answers: bool) -> list[Question]:
         found.append(question)
     if not found:
         raise UserError(f"{name}: holds no question; write one JSON object a line")
+    _refuse_tangled(found, name)
     return found
+
+
+def _refuse_tangled(questions: list[Question], name: str) -> None:
+    """Steps that wait for each other would never be asked, nor the first of two that follow one step."""
+    if sum(map(len, problems(questions))) < len(questions):
+        raise UserError(
+            f"{name}: the steps of a problem are tangled: previous leads back to the question itself, or two "
+            "questions name the same one; let every step follow another one"
+        )
 
 
 def _told(error: UserError, line: bytes) -> str:
@@ -160,7 +171,7 @@ def _code_question(record: dict[str, Any], name: str, need_tests: bool) -> Quest
     public, hidden = _cases(record, "public_tests"), _cases(record, "tests")
     if need_tests and not public + hidden:
         raise UserError("a code task without tests cannot be scored; add public_tests or tests")
-    task = Task.of(_statement(record), "code", None, public, record.get("entry_point") or None)
+    task = Task.of(_statement(record), "code", None, public, _entry_point(record))
     return Question(
         id=name,
         question=task.question,
@@ -173,6 +184,13 @@ def _code_question(record: dict[str, Any], name: str, need_tests: bool) -> Quest
         private=_flag(record, "private"),
         previous=_previous(record),
     )
+
+
+def _entry_point(record: dict[str, Any]) -> str | None:
+    name = record.get("entry_point") or None
+    if name is not None and not isinstance(name, str):
+        raise UserError(f"entry_point is {_named(name)}; give the name of a function")
+    return name
 
 
 def _flag(record: dict[str, Any], name: str) -> bool:

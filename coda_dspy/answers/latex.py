@@ -13,7 +13,7 @@ _WRAPPERS = (
     re.compile(r"\\\((.*)\\\)", re.DOTALL),
     re.compile(r"\\\[(.*)\\\]", re.DOTALL),
     re.compile(r"\\(?:boxed|fbox|framebox|text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"),
-    re.compile(r"[`\"']+(.*?)[`\"']+", re.DOTALL),
+    re.compile(r"[`\"']++(.*?)[`\"']+", re.DOTALL),
     re.compile(r"<([^<>=]*)>"),
     re.compile(r"\*+([^*]*)\*+"),
 )

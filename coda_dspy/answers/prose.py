@@ -16,7 +16,7 @@ _QUANTITY = re.compile(
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SINGLE_UNITS = "mghsLNJWKVA"
 _NO_UNIT = rf"(?:and|or|to|by|is|are|times|plus|minus|mod|dozen|pairs|{latex.FUNCTIONS})"
-_UNIT_WORD = rf"(?!{_NO_UNIT}(?![A-Za-z]))(?:[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ.'-]+|[{_SINGLE_UNITS}](?![A-Za-z]))"
+_UNIT_WORD = rf"(?!{_NO_UNIT}(?![A-Za-z]))(?:[A-Za-zÀ-ÿ][A-Za-zÀ-ÿ.'-]++|[{_SINGLE_UNITS}](?![A-Za-z]))"
 _UNIT = re.compile(
     rf"(?P<amount>[-+]?(?:\\frac\{{\d+\}}\{{\d+\}}|{_AMOUNT}))\s*"
     rf"(?:%|{_GLUED}(?:\^\{{?\d\}}?|[²³])?"
@@ -35,7 +35,8 @@ _RANGE = re.compile(
 )
 _ARROW = re.compile(r"(?:→|⇒|=>|\\(?:Rightarrow|rightarrow|implies|to)(?![A-Za-z]))")
 _ASIDE = re.compile(
-    r"\s+\((?=[^()]*(?:[A-Za-z]{3}|=))[^()]*\)?|\s*,?\s+(?:because|since|as|so|which|where|weil|car|porque)\s.*"
+    r"(?<!\s)(?:\s++\((?=[^()]*(?:[A-Za-z]{3}|=))[^()]*\)?"
+    r"|(?:\s*+,)?\s++(?:because|since|as|so|which|where|weil|car|porque)\s.*)"
 )
 _OPENER = re.compile(r"\s*(?:(?:[-*•>#]+|\d{1,2}[.)]|step \d+[.:)]?)\s+)+", re.IGNORECASE)
 _SMALL_TALK = re.compile(

@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib import import_module
+from io import StringIO
 
 import click
 
@@ -62,7 +63,9 @@ def run_command(command: click.Command) -> None:
         _complain(f"error: {error}")
         code = 2
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        _complain(shown.getvalue().rstrip())
         code = 2
     except (KeyboardInterrupt, click.Abort):
         _complain("\ninterrupted; what was finished is saved, the same command goes on")
@@ -71,7 +74,7 @@ def run_command(command: click.Command) -> None:
 
 
 def _complain(message: str) -> None:
-    """Server texts stand in error messages, so control characters are left out here as well."""
+    """Texts of servers and names of files stand in error messages, so control characters are left out here as well."""
     from coda_dspy.cli.display import safe
 
     click.echo(safe(message), err=True)

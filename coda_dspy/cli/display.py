@@ -17,10 +17,35 @@ from rich.table import Table
 from rich.text import Text
 
 
+class _SafeConsole(Console):
+    """Prints no control character of a text, whoever has written it: file names and notes may be a stranger's too."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*map(_harmless, objects), **options)
+
+    def rule(self, title: Any = "", **options: Any) -> None:
+        super().rule(_harmless(title), **options)
+
+
+def _harmless(shown: Any) -> Any:
+    if isinstance(shown, Text):
+        made = shown.copy()
+        made.plain = safe(shown.plain)  # as long as before, so its styles stay in place
+        return made
+    return safe(shown) if isinstance(shown, str) else shown
+
+
 def _console(stderr: bool) -> Console:
     """Tables that go into a file or a pipe are not squeezed into the 80 columns that rich would assume."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else 140)
+    return _SafeConsole(stderr=stderr, width=None if stream.isatty() or "COLUMNS" in os.environ else 140)
+
+
+class _SafeFormatter(logging.Formatter):
+    """The same for what is logged: a warning may quote a server, or name a file."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe(super().format(record))
 
 
 console = _console(stderr=False)
@@ -34,6 +59,7 @@ def quiet_libraries() -> None:
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    logging.lastResort.setFormatter(_SafeFormatter())  # type: ignore[union-attr]
     for name in ("dspy.clients.lm", "dspy.teleprompt.bootstrap"):  # not "dspy": importing it sets that one again
         logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -50,9 +76,9 @@ def count(number: int | float | None) -> str:
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> Table:
     """A plain table; the first column is text, the others are numbers."""
-    made = Table(title=title, title_justify="left", header_style="bold")
+    made = Table(title=Text(safe(title)), title_justify="left", header_style="bold")
     for index, column in enumerate(columns):
-        made.add_column(column, justify="left" if index == 0 else "right")
+        made.add_column(Text(safe(column)), justify="left" if index == 0 else "right")
     for row in rows:
         made.add_row(*(Text(safe(cell)) for cell in row))
     return made
@@ -159,7 +185,7 @@ class RunDisplay:
             self.so_far = f"{self.right} of {self.judged} right"
 
     def render(self) -> Text:
-        return Text(f"{self.name}\n{self._line()}")
+        return Text(safe(f"{self.name}\n{self._line()}"))
 
     def _line(self) -> str:
         rate = self.tokens / max(time.monotonic() - self.begun, 0.001)

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import console, safe, table
+from coda_dspy.cli.display import console, table
 
 PACKAGES = ("coda-dspy", "dspy", "litellm", "math-verify", "xllamacpp", "optuna", "mlflow", "huggingface-hub")
 
@@ -31,7 +31,7 @@ def _sandbox() -> None:
         for line in lines:
             console.print(Text(f"{heading}: {line}"))
     for level, reason in found.refused.items():
-        console.print(Text(f"{level} does not start here: {safe(reason)}", style="yellow"))
+        console.print(Text(f"{level} does not start here: {reason}", style="yellow"))
 
 
 def _engines() -> None:

@@ -11,6 +11,7 @@ from coda_dspy.errors import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
 NO_PROFILE = "none"
+_LONGEST_NAME = 80  # characters of a folder's or a file's name that come from an engine or a set of questions
 
 
 def engine_options(command: F) -> F:
@@ -139,7 +140,7 @@ class EngineChoice(NamedTuple):
 def slug(engine: str) -> str:
     """A file name for an engine: `local/qwen2.5-coder-0.5b` gives `qwen2.5-coder-0.5b`."""
     last = engine.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip(".-") or "engine"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last)[:_LONGEST_NAME].strip(".-") or "engine"
 
 
 def program_of(options: dict[str, Any], kind: str | None = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, safe, table
+from coda_dspy.cli.display import RunDisplay, console, count, err_console, quiet_libraries, table
 from coda_dspy.cli.options import EngineChoice, budget_option, engine_options, select_sandbox, slug
 from coda_dspy.errors import UserError
 
@@ -45,7 +45,7 @@ def probe(**options: Any) -> None:
     if choice.engine is None and options["profile"] is None:
         raise UserError("no engine; give --engine, for example --engine local/qwen2.5-coder-0.5b")
     questions = questions_of(options["data"] or ("math", "choice"))
-    err_console.print(Text(f"connecting to {safe(choice.engine or 'the engine of the profile')}"))
+    err_console.print(Text(f"connecting to {choice.engine or 'the engine of the profile'}"))
     profile = _profile(options["profile"], choice.engine)
     plan = _plan(options, profile)
     lm = choice.connect(profile.engine, profile.decoding) if profile is not None else choice.connect()
@@ -134,7 +134,7 @@ def _print(report: Any) -> None:
             console.print(table(title, columns, rows))
     console.print(table("what the engine honours", ["", "", "measured"], _honours(report)))
     for what, reason in report.not_measured.items():
-        said = f" ({safe(report.failures[what])})" if what in report.failures else ""
+        said = f" ({report.failures[what]})" if what in report.failures else ""
         console.print(Text(f"not measured, or not in full: {what}: {reason}{said}", style="yellow"))
     level = "unknown" if report.concurrency is None else f"{report.concurrency}"
     most = max(report.tokens_per_second, default=None)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import console, safe, table
+from coda_dspy.cli.display import console, table
 from coda_dspy.cli.profile_text import (
     changed_fields,
     diff_lines,
@@ -159,10 +159,10 @@ def _table(title: str, columns: list[str], rows: list[list[Any]]) -> None:
         _say(f"{title}: none")
         return
     shown = [[one_line(cell) for cell in row] for row in rows[:MOST_ROWS]]
-    console.print(table(title, [safe(column) for column in columns], shown))
+    console.print(table(title, columns, shown))
     if len(rows) > MOST_ROWS:
         _say(f"… and {len(rows) - MOST_ROWS} more")
 
 
 def _say(text: str, style: str = "") -> None:
-    console.print(Text(safe(text), style=style), soft_wrap=True)
+    console.print(Text(text, style=style), soft_wrap=True)

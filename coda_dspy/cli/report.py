@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import console, safe
+from coda_dspy.cli.display import console
 
 
 @click.command()
@@ -22,4 +22,4 @@ def report(folders: tuple[Path, ...], output: Path | None) -> None:
     from coda_dspy.reporting import write_report
 
     target = write_report(folders, output)
-    console.print(Text(safe(f"the report is in {target}; open it in a browser")))
+    console.print(Text(f"the report is in {target}; open it in a browser"))

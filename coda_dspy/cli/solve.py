@@ -10,7 +10,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from coda_dspy.cli.display import console, count, err_console, quiet_libraries, safe, stage_table
+from coda_dspy.cli.display import console, count, err_console, quiet_libraries, stage_table
 from coda_dspy.cli.options import program_of, program_options, select_sandbox
 from coda_dspy.errors import UserError
 from coda_dspy.task import KINDS
@@ -142,8 +142,8 @@ def _print(prediction: Any, seconds: float, stages: tuple[str, ...]) -> None:
     if stages and not shown:
         console.print(Text(f"nothing to show: no {' or '.join(stages)} was needed"))
     answer = prediction.answer if prediction.answer is not None else "no answer"
-    console.print(Text(safe(answer), style="bold green" if prediction.answer is not None else "bold red"))
-    votes = ", ".join(f"{safe(name)}: {number}" for name, number in prediction.votes.items()) or "none"
+    console.print(Text(answer, style="bold green" if prediction.answer is not None else "bold red"))
+    votes = ", ".join(f"{name}: {number}" for name, number in prediction.votes.items()) or "none"
     if prediction.path is not None:
         console.print(Text(f"path {prediction.path}   votes {votes}"))
     if prediction.answer is not None and not prediction.trusted:
@@ -154,12 +154,12 @@ def _print(prediction: Any, seconds: float, stages: tuple[str, ...]) -> None:
     note = f", {cached} of them answered by the cache" if cached else ""
     console.print(Text(f"{ledger.calls()} calls{note}, {count(ledger.tokens())} tokens, {seconds:.1f} s"))
     for failure, times in Counter(prediction.failures).items():
-        console.print(Text(f"failed: {safe(failure)}" + (f" ({times} times)" if times > 1 else ""), style="yellow"))
+        console.print(Text(f"failed: {failure}" + (f" ({times} times)" if times > 1 else ""), style="yellow"))
 
 
 def _print_step(step: Any) -> None:
     console.rule(Text(step.sample.shown(step.stage)), align="left")
-    console.print(Text(safe(step.text) if step.failure is None else f"failed: {safe(step.failure)}"))
+    console.print(Text(step.text if step.failure is None else f"failed: {step.failure}"))
 
 
 def _as_json(prediction: Any, seconds: float, stages: tuple[str, ...]) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _solve_file(options: dict[str, Any]) -> None:
         if result.session != session:
             return  # it was in the file before
         shown = result.answer if result.answer is not None else f"no answer ({result.error or 'no attempt gave one'})"
-        err_console.print(Text(f"{len(seen)}/{len(questions)} {safe(result.id)}: {safe(shown)}"))
+        err_console.print(Text(f"{len(seen)}/{len(questions)} {result.id}: {shown}"))
 
     store = JsonLines(Path(options["output"]))
     results = evaluate(

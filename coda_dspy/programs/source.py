@@ -2,11 +2,16 @@
 
 import ast
 import re
+import warnings
 from collections.abc import Sequence
 from textwrap import dedent
 
 # A fence opens with the name of a language or none; a reply that was begun for the model may lack the closing one.
 _BLOCK = re.compile(r"^[ \t]*```([\w+-]*)[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+# What Python has to say of a model's program, quoting it raw, is for nobody's terminal.
+warnings.filterwarnings("ignore", category=SyntaxWarning, module="<unknown>")
+warnings.filterwarnings("ignore", category=DeprecationWarning, module="<unknown>")
+_LONGEST = 100_000  # characters; parsing a megabyte takes half a minute, and nobody asks for such a program
 _PYTHON = ("python", "py", "python3")
 
 
@@ -49,6 +54,8 @@ def blocks_in(reply: str) -> list[str]:
 
 def _is_program(text: str) -> bool:
     """Whether a text is Python that does something; a quoted output is often a number, which is Python too."""
+    if len(text) > _LONGEST:
+        return False
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -11,7 +11,7 @@ from .ballot import Ballot, Scores
 from .judging import judged, last_number, traces
 
 ENDING = "End with one line: Rating: <a number from 0 to 10>"
-_RATING = re.compile(r"\brating\s*(?:\([^)\n]*\))?[\s:=*\[]{0,6}(-?\d+(?:\.\d+)?)", re.IGNORECASE)
+_RATING = re.compile(r"\brating\s*(?:\([^)\n]{0,40}\))?[\s:=*\[]{0,6}(-?\d+(?:\.\d+)?)", re.IGNORECASE)
 
 
 class Judge(dspy.Module):
@@ -25,7 +25,7 @@ class Judge(dspy.Module):
         """The ratings; all equal where one of them cannot be read, for no opinion is not a bad one."""
         places = range(len(ballot.classes))
         replies = fan_out(lambda i: judged(self.rate, i, solution=ballot.text(i), ending=ENDING), places)
-        ratings = [last_number(_RATING, reply) for reply in replies]
+        ratings = [last_number(_RATING, reply, ballot.text(i)) for i, reply in enumerate(replies)]
         if any(rating is None or not 0 <= rating <= 10 for rating in ratings):
             return Scores([0.0] * len(ratings), traces(replies))
         return Scores([rating for rating in ratings if rating is not None], traces(replies))

@@ -29,7 +29,7 @@ class Pairwise(dspy.Module):
         replies = fan_out(lambda pair: self._compared(ballot, *pair), pairs)
         points = [0.0] * len(ballot.classes)
         for pair, reply in zip(pairs, replies, strict=True):
-            choice = last_number(_CHOICE, reply)
+            choice = last_number(_CHOICE, reply, *map(ballot.text, pair))
             if choice is not None:
                 points[pair[int(choice) - 1]] += 1
         return Scores(points, traces(replies))

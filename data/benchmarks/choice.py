@@ -35,7 +35,7 @@ def _key(record: str, place: int) -> bytes:
 def mmlu(row: Row) -> Iterator[Question]:
     """The answer is the place of the right choice, from 0."""
     choices, right = row.texts("choices"), row.whole("answer")
-    if not 0 <= right < len(choices):
+    if not 0 <= right < min(len(choices), len(LETTERS)):
         raise UserError(f"answer is {right}, but there are {len(choices)} choices")
     yield Question(
         f"{row.benchmark}/{row.number}",
@@ -53,7 +53,7 @@ def arc(row: Row) -> Iterator[Question]:
     if not isinstance(choices, Mapping):
         raise UserError("choices is no object with text and label")
     labels, texts = texts_in(choices.get("label"), "label"), texts_in(choices.get("text"), "text")
-    if len(labels) != len(texts) or row.text("answerKey") not in labels:
+    if not len(labels) == len(texts) <= len(LETTERS) or row.text("answerKey") not in labels:
         raise UserError(
             f"answerKey is {row.text('answerKey')!r}, labels are {labels}, and there are {len(texts)} texts"
         )

@@ -52,7 +52,7 @@ def _called(code: str, asserts: Sequence[str]) -> str:
     try:
         defined = [node.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
         calls = [node.func for node in ast.walk(ast.parse(asserts[0])) if isinstance(node, ast.Call)]
-    except SyntaxError as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UserError("code or test_list is no Python") from error
     called = {call.id for call in calls if isinstance(call, ast.Name)}
     found = [name for name in defined if name in called]

@@ -71,7 +71,7 @@ def _function(row: Row) -> str | None:
     """The method that functional tests call; a program on standard input has none."""
     try:
         name = json.loads(row.given("metadata") or "{}").get("func_name")
-    except (ValueError, AttributeError):
+    except (ValueError, RecursionError, AttributeError):
         raise UserError("metadata is no JSON object") from None
     return str(name) if name else None
 
@@ -91,7 +91,7 @@ def tests_in(text: str, name: str = "tests") -> list[Any]:
         return []
     try:
         tests = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         tests = _unpacked(text, name)
     if not isinstance(tests, list):
         raise UserError(f"{name} is no list of tests")

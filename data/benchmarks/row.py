@@ -1,5 +1,6 @@
 """One official row, read field by field. No message here quotes what a row holds: the row may be private."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ class Row:
         value = self._value(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
+        if isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value.strip()):
             return int(value)
         raise UserError(f"{name} is no whole number")
 

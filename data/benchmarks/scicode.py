@@ -124,7 +124,7 @@ def _needs_target(test: str) -> bool:
     """Whether a test compares with a target that it does not set itself."""
     try:
         names = {(node.id, type(node.ctx)) for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)}
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
     return ("target", ast.Load) in names and ("target", ast.Store) not in names
 

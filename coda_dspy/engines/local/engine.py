@@ -55,12 +55,14 @@ def _is_path(name: str) -> bool:
 
 
 def _own_file(name: str) -> Path:
-    path = Path(name).expanduser()
     try:
+        path = Path(name).expanduser()
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot read the model {path}: it is no regular file")  # a pipe would never end
         with path.open("rb") as file:
             magic = file.read(4)
-    except OSError as error:
-        raise UserError(f"cannot read the model {path}: {error.strerror or error}") from error
+    except (OSError, ValueError, RuntimeError) as error:  # no such file; no possible name; no such home folder
+        raise UserError(f"cannot read the model {name}: {getattr(error, 'strerror', None) or error}") from error
     if magic != b"GGUF":
         raise UserError(f"{path} is no GGUF file (it begins with {magic!r}); the local engine reads GGUF only")
     return path

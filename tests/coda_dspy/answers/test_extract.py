@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from ending import ends
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -107,6 +108,16 @@ def test_a_megabyte_takes_no_time(piece: str) -> None:
     for task in TASKS:
         answers.extract(task, reply)
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("piece", ["a", "km", " ", "\t", '"', "'a", "Answer", "1,", "\\ ", "{", "(a", "- ", "= "])
+@pytest.mark.parametrize("form", ["Answer: 5 {}!", "The answer is 1{}x", "\\boxed{{{}5}}", "So $1 {}$ is it!"])
+def test_a_declaration_that_repeats_itself_is_read_to_its_end(form: str, piece: str) -> None:
+    reply = form.format(piece * (1_900 // len(piece)))
+    with ends():
+        for task in TASKS:
+            answers.extract(task, reply)
+            answers.same(task, reply[:2_000], "5 cm")
 
 
 def test_only_the_end_of_a_long_reply_is_read() -> None:

@@ -1,8 +1,7 @@
 """Equal by meaning, symmetric, and never equal when unknown."""
 
-import time
-
 import pytest
+from ending import ends
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -137,13 +136,27 @@ def test_different(a: str, b: str) -> None:
 
 
 HEAVY = ["9**9**9", "9^{9^{9}}", "100000!", "7^{100000000}", "(" * 100 + "1" + ")" * 100, "{" * 60 + "1" + "}" * 60]
+HEAVY += [
+    "10^{10^{10}}",
+    "1000000!!!",
+    "((9!)!)!",
+    "\\binom{10^9}{10^8}",
+    "\\sum_{k=1}^{10^9} k^k",
+    "\\prod_{k=1}^{10^9} k",
+]
+HEAVY += ["(" * 10_000 + "1" + ")" * 10_000, "[" * 10_000, "\\sqrt{" * 40 + "2" + "}" * 40, "1e999999999", "0^{-1}"]
+HEAVY += [
+    "1+" * 140 + "1",
+    "\\frac{" + "1" * 140 + "}{" + "7" * 140 + "}",
+    "1." + "3" * 1_900,
+    "x^{" * 9 + "2" + "}" * 9,
+]
 
 
 @pytest.mark.parametrize("text", [*HEAVY, "9" * 100_000, "\\frac{" * 1000, "1" * 299, "1/" * 140 + "1"])
-def test_heavy_input_ends_soon(text: str) -> None:
-    begun = time.monotonic()
-    assert not answers.same(MATH, text, "2")
-    assert time.monotonic() - begun < 5
+def test_heavy_input_ends(text: str) -> None:
+    with ends():
+        assert not answers.same(MATH, text, "2")
 
 
 @pytest.mark.parametrize("nothing", [None, "", "  ", "?", "...", "<number>", "your answer"])

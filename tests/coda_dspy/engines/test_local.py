@@ -364,3 +364,42 @@ def test_a_quota_of_the_container_limits_the_threads(monkeypatch: pytest.MonkeyP
     assert local.usable_cores() == 2
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "max 100000\n")
     assert local.usable_cores() == 64
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("https://example.org/x.gguf", "hf://owner/model.gguf", "--help.gguf", "/dev/zero", "/", "/proc/self/mem"),
+        *("a\x00b.gguf", "/\ud800.gguf", "x" * 5_000 + ".gguf", "~nobody-of-that-name/x.gguf", "two\nlines.gguf"),
+        *("../../../../../../etc/passwd", "con.gguf", "C:\\x.gguf"),
+    ],
+)
+def test_a_hostile_path_is_refused_and_nothing_is_fetched(
+    name: str, fake: type[FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "fetch", lambda *_: pytest.fail("something was fetched"))
+    with pytest.raises(UserError, match=r"cannot read the model|no GGUF"):
+        local.open_local(name)
+    assert not fake.made
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_in_the_place_of_a_model_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(UserError, match="no regular file"):
+        local.open_local(str(tmp_path / "pipe.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cut.gguf", b"GGUF"),
+        ("garbage.gguf", b"GGUF" + bytes(range(256)) * 4),
+        ("--two\nlines;$(x).gguf", b"GGUF\x03\0\0\0" + b"\xff" * 400),
+    ],
+)
+def test_a_damaged_model_is_refused_by_the_real_library(name: str, content: bytes, tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=r"llama\.cpp cannot load"):
+        local.open_local(str(tmp_path / name)).load()

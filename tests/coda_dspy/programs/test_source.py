@@ -1,8 +1,13 @@
+import subprocess
+import sys
+
 import pytest
+from ending import ends
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coda_dspy.programs import program_in
+from coda_dspy.programs.source import blocks_in
 
 
 @pytest.mark.parametrize(
@@ -46,3 +51,42 @@ def test_a_method_is_an_entry_point_as_well() -> None:
 @given(st.text(max_size=300))
 def test_whatever_a_reply_holds_nothing_is_raised(reply: str) -> None:
     program_in(f"```python\n{reply}", "f")
+
+
+PIECES = [
+    "```python\n",
+    "```\n",
+    "```",
+    "def f(x):\n",
+    "    return x\n",
+    "f(1)\n",
+    "\t",
+    "\x00",
+    "'\\d'",
+    "(",
+    "lambda: ",
+    "\r\n",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map("".join), st.none() | st.just("f"))
+def test_whatever_blocks_a_reply_holds_nothing_is_raised(reply: str, entry_point: str | None) -> None:
+    found = program_in(reply, entry_point)
+    assert found is None or found.strip()
+    assert all(isinstance(block, str) for block in blocks_in(reply))
+
+
+@pytest.mark.parametrize(
+    "piece", ["(", "-", "1+", "x=1\n", "```\n", "```python\nf(1)\n", "    ", "[", "f(", "not ", "'"]
+)
+def test_a_megabyte_of_code_is_read_to_its_end(piece: str) -> None:
+    reply = f"```python\n{piece * (1_000_000 // len(piece))}1"
+    with ends():
+        program_in(reply, "f")
+        blocks_in(reply)
+
+
+def test_what_python_says_of_a_program_does_not_reach_the_terminal() -> None:
+    code = "from coda_dspy.programs import program_in; program_in('x = \"\\\\\\x1b\" is 1')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

@@ -9,9 +9,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from ending import ends
 from run_folders import Page, answered, candidate, folder_of, stage, step
+from scripts import engine
 
-from coda_dspy.evaluation import PoolRecord, Result
+from coda_dspy import Budget, Coda
+from coda_dspy.data.jsonl import parse
+from coda_dspy.evaluation import Pool, PoolRecord, Result
+from coda_dspy.evaluation.recorded import evaluate_in
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -79,6 +84,20 @@ def test_nothing_is_fetched_and_nothing_runs_but_the_pages_own_script(tmp_path: 
     assert addresses and all(address and address.startswith(start) for address in addresses)
     assert not any(b"<script" in b64decode(str(address).removeprefix(start)) for address in addresses)
     assert b"url(" not in own["style"] and b"@import" not in own["style"] and b"innerHTML" not in own["script"]
+
+
+@pytest.mark.parametrize("piece", ["</script>", "\\boxed{", "\x1b[2J"])
+def test_replies_of_a_megabyte_are_voted_on_judged_kept_and_reported(piece: str, tmp_path: Path) -> None:
+    _, lm = engine(lambda call: f"{piece * (1_000_000 // len(piece))}\nAnswer: {call.sample.attempt + 1}\nRating: 5")
+    program, folder = Coda(Budget(best_of_n=2, n_plans=1, verifier="judge")), tmp_path / "run"
+    question = parse(b'{"id": "q", "question": "How much?", "answer": "1"}', "sums.jsonl", need_answers=False)
+    with ends():
+        (result,) = evaluate_in(folder, program, question, lm, {"data": {"name": "sums", "shard": None}, "budget": {}})
+        page = Page(write_report([folder]).read_text("utf-8"))
+    assert result.error is None and result.correct and list(result.votes.values()) == [1, 1]
+    assert len(page.rows) == 1
+    (record,) = Pool(folder / "pool.jsonl.gz").read()
+    assert len(record.candidates[0].text) > 500_000
 
 
 @pytest.fixture
