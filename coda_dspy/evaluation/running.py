@@ -4,6 +4,7 @@ Not `dspy.Evaluate`: its 120 s rule starts slow questions again, and it keeps no
 """
 
 import contextvars
+import logging
 import os
 import secrets
 import time
@@ -27,6 +28,8 @@ from .result import Gradable, Result, bill_of, fingerprint, grading_key, is_priv
 if TYPE_CHECKING:
     from coda_dspy.tracking.traces import Traces
 
+logger = logging.getLogger(__name__)
+
 _MOST_SILENT = 5  # questions in a row that the engine may leave without any reply
 
 
@@ -42,12 +45,21 @@ class Item(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An item's result, its record for the pool where one is kept, and the error where the engine never answered."""
+    """What an item came to.
+
+    Args:
+        item: The item.
+        result: Its result.
+        record: Its record for the pool, where one is kept.
+        silent: The error, where the engine never answered.
+        broke_off: The engine answered at first, and was silent in the end.
+    """
 
     item: Item
     result: Result
     record: PoolRecord | None
     silent: EngineSilent | None = None
+    broke_off: bool = False
 
 
 def new_session() -> str:
@@ -89,7 +101,8 @@ def evaluate(
 
     Raises:
         EngineError: The engine cannot be used at all. What was finished before is in `store`.
-        UserError: `store` holds answers of another program, engine or question; or the disk is full.
+        UserError: `store` holds answers of another program, engine or question, or no results at all; or the disk is
+            full.
     """
     items = [Item(question, sample) for question in questions for sample in range(samples)]
     queue = _Queue(items)
@@ -112,7 +125,7 @@ def evaluate(
         if on_result is not None:
             on_result(answered.result)
 
-    silence = _Silence()
+    silence = _Silence(workers)
 
     def finished(answered: Answered) -> None:
         for settled in silence.settled(answered):
@@ -135,12 +148,16 @@ def evaluate(
 
 
 class _Silence:
-    """Holds back questions that the engine never answered, until it is known whether the engine is gone.
+    """Holds back questions that the engine left unanswered, or half answered, until it is known whether it is gone.
 
     What it cannot take is a failed question; but an engine that is gone must not leave wrong answers behind.
+
+    Args:
+        at_a_time: Questions that run side by side: the most that an engine breaks off when it dies.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_a_time: int) -> None:
+        self._at_a_time = at_a_time
         self._held: list[Answered] = []
         self._heard = False
 
@@ -150,12 +167,15 @@ class _Silence:
         Raises:
             EngineSilent: It never answered several questions in a row.
         """
+        self._held.append(answered)
         if answered.silent is None:
             self._heard = True
+            broken = [held for held in self._held if held.broke_off]
+            if answered.broke_off and len(broken) <= self._at_a_time:
+                return []
             held, self._held = self._held, []
-            return [*held, answered]
-        self._held.append(answered)
-        if len(self._held) >= _MOST_SILENT:
+            return held
+        if sum(held.silent is not None for held in self._held) >= _MOST_SILENT:
             raise answered.silent
         return []
 
@@ -225,9 +245,12 @@ def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answe
         with dspy.context(**_resampled(program, item.sample)):
             prediction = program(**question.task.arguments())
         seconds = round(time.monotonic() - started, 3)
+        known |= {"seconds": seconds, **bill_of(prediction.ledger)}
         record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds, grade) if keep else None
-        return Answered(item, _result(question, prediction, record, grade, {**known, "seconds": seconds}), record)
+        result = _result(question, prediction, record, grade, known)
+        return Answered(item, result, record, broke_off=prediction.broke_off)
     except EngineSilent as error:
+        known |= {"seconds": round(time.monotonic() - started, 3), **bill_of(error.ledger)}
         return Answered(item, *_failed(question, error, known, keep), silent=error)
     except UserError:
         raise
@@ -245,7 +268,6 @@ def _result(question: Any, prediction: Any, record: PoolRecord | None, grade: An
         failures=told(question, prediction.failures),
         recalled=record.recalled if record is not None else None,
         hit_rate=record.hit_rate if record is not None else None,
-        **bill_of(prediction.ledger),
         **known,
     )
 
@@ -272,10 +294,15 @@ def _resampled(program: dspy.Module, sample: int) -> dict[str, Any]:
 
 
 def _rows(store: JsonLines | None) -> list[dict[str, Any]]:
-    rows = store.read() if store is not None else []
-    if any("id" not in row or "sample" not in row for row in rows):
-        assert store is not None
+    """The saved results. Damaged ones are set aside, and so answered again."""
+    if store is None:
+        return []
+    rows, damaged = store.sorted_out()
+    if any("id" not in row or "sample" not in row for row in rows) or (damaged and not rows):
         raise UserError(f"{store.path} holds something else than results; give another file")
+    if damaged:
+        aside = store.set_aside(damaged)
+        logger.warning("%s: %d damaged lines are now in %s; they are answered again", store.path, len(damaged), aside)
     return rows
 
 
