@@ -74,7 +74,7 @@ class Conductor(dspy.Module):
             A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `trusted`
             (False also for a program that fails a public test), `path` (`direct`, `code` or `coda`), `candidates`,
             `votes` (votes by answer), `failures` (why steps gave nothing), `broke_off` (whether the engine was silent
-            at the end), `transcript` (what every role said) and `ledger`.
+            in a step, also after its retries), `transcript` (what every role said) and `ledger`.
 
         Raises:
             UserError: The question does not fit its kind.
@@ -163,7 +163,5 @@ def refuse_silence(question: Question) -> None:
 
 
 def _broke_off(question: Question) -> bool:
-    """Whether the engine was silent when the question ended: it may have gone away in the middle of it."""
-    entries, failures = question.ledger.entries, question.failures
-    last = failures[-1] if failures else None
-    return bool(entries) and entries[-1].error is not None and isinstance(last, EngineFailed) and last.transient
+    """Whether the engine gave up on a step in all of its tries: it may have gone away in the middle of the question."""
+    return any(isinstance(failure, EngineFailed) and failure.transient for failure in question.failures)

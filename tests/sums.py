@@ -20,7 +20,7 @@ def rows(number: int) -> list[dict[str, str]]:
 
 def sums(number: int) -> list[Question]:
     """So many questions."""
-    return [Question.of(row) for row in rows(number)]
+    return [Question(**row) for row in rows(number)]
 
 
 def adds(call: ServerCall) -> str:

@@ -51,13 +51,15 @@ class Answered(NamedTuple):
         item: The item.
         result: Its result.
         record: Its record for the pool, where one is kept.
+        started: `time.monotonic()` when it was started.
         silent: The error, where the engine never answered.
-        broke_off: The engine answered at first, and was silent in the end.
+        broke_off: The engine answered, but was silent in some step.
     """
 
     item: Item
     result: Result
     record: PoolRecord | None
+    started: float
     silent: EngineSilent | None = None
     broke_off: bool = False
 
@@ -157,8 +159,9 @@ class _Silence:
     """
 
     def __init__(self, at_a_time: int) -> None:
-        self._at_a_time = at_a_time
-        self._held: list[Answered] = []
+        self._most_held = at_a_time + _MOST_SILENT
+        self._held: list[tuple[float, Answered]] = []  # with the time at which each landed
+        self._silent_in_a_row = 0
         self._heard = False
 
     def settled(self, answered: Answered) -> list[Answered]:
@@ -167,17 +170,22 @@ class _Silence:
         Raises:
             EngineSilent: It never answered several questions in a row.
         """
-        self._held.append(answered)
-        if answered.silent is None:
-            self._heard = True
-            broken = [held for held in self._held if held.broke_off]
-            if answered.broke_off and len(broken) <= self._at_a_time:
-                return []
-            held, self._held = self._held, []
-            return held
-        if sum(held.silent is not None for held in self._held) >= _MOST_SILENT:
-            raise answered.silent
-        return []
+        if answered.silent is not None:
+            self._silent_in_a_row += 1
+            if self._silent_in_a_row >= _MOST_SILENT:
+                raise answered.silent
+        else:
+            self._heard, self._silent_in_a_row = True, 0
+            if not answered.broke_off:
+                return [*self._released(answered.started), answered]
+        self._held.append((time.monotonic(), answered))
+        return [self._held.pop(0)[1]] if len(self._held) > self._most_held else []
+
+    def _released(self, alive: float) -> list[Answered]:
+        """Those that had landed at a time after which the engine was still there."""
+        released = [answered for landed, answered in self._held if landed <= alive]
+        self._held = [(landed, answered) for landed, answered in self._held if landed > alive]
+        return released
 
     def rest(self) -> list[Answered]:
         """What is left at the end.
@@ -185,7 +193,7 @@ class _Silence:
         Raises:
             EngineSilent: It never answered anything.
         """
-        held, self._held = self._held, []
+        held, self._held = [answered for _, answered in self._held], []
         if held and held[-1].silent is not None and not self._heard:
             raise held[-1].silent
         return held
@@ -248,14 +256,14 @@ def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answe
         known |= {"seconds": seconds, **bill_of(prediction.ledger)}
         record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds, grade) if keep else None
         result = _result(question, prediction, record, grade, known)
-        return Answered(item, result, record, broke_off=prediction.broke_off)
+        return Answered(item, result, record, started, broke_off=prediction.broke_off)
     except EngineSilent as error:
         known |= {"seconds": round(time.monotonic() - started, 3), **bill_of(error.ledger)}
-        return Answered(item, *_failed(question, error, known, keep), silent=error)
+        return Answered(item, *_failed(question, error, known, keep), started, silent=error)
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, it is this question's failure, not the run's
-        return Answered(item, *_failed(question, error, known, keep))
+        return Answered(item, *_failed(question, error, known, keep), started)
 
 
 def _result(question: Any, prediction: Any, record: PoolRecord | None, grade: Any, known: dict[str, Any]) -> Result:

@@ -102,13 +102,12 @@ def test_a_server_that_dies_and_comes_back_leaves_no_answer_of_a_dead_one_behind
     def reply(call: ServerCall) -> str | Reply:
         return adds(call) if call.index < alive else Reply(None, drop=True)
 
-    with FakeOpenAIServer(reply) as server:
-        with dspy.context(lm=connect("openai/fake", server.url, num_retries=0)):
-            with pytest.raises(EngineError, match=r"the engine gave no reply .* Is the server running"):
-                evaluate(program, sums(30), store=store, workers=workers)
-            kept = store.read()
-            alive = 10**6
-            results = evaluate(program, sums(30), store=store, workers=workers)
+    with FakeOpenAIServer(reply) as server, dspy.context(lm=connect("openai/fake", server.url, num_retries=0)):
+        with pytest.raises(EngineError, match=r"the engine gave no reply .* Is the server running"):
+            evaluate(program, sums(30), store=store, workers=workers)
+        kept = store.read()
+        alive = 10**6
+        results = evaluate(program, sums(30), store=store, workers=workers)
     assert all(row["correct"] and not row["failures"] for row in kept)
     assert len(kept) < 30 and store.read()[: len(kept)] == kept
     assert [(r.correct, r.failures) for r in results] == [(True, [])] * 30
