@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import dspy
@@ -13,9 +11,9 @@ from sums import ONCE, adds, bill, rows, sums
 
 from coda_dspy import AdaptiveCoda, connect
 from coda_dspy.errors import UserError
-from coda_dspy.evaluation import JsonLines, evaluate, evaluate_in, own_cache
+from coda_dspy.evaluation import JsonLines, evaluate, evaluate_in, locked, locked_file, own_cache
 from coda_dspy.optimizers.folder import TuneFolder
-from coda_dspy.testing import FakeOpenAIServer, ServerCall
+from coda_dspy.testing import FakeOpenAIServer
 
 
 def answered_in(folder: Path, server: FakeOpenAIServer, number: int = 6) -> list:
@@ -109,25 +107,14 @@ def test_a_damaged_file_of_a_tune_is_set_aside_as_if_nothing_had_been_kept(
     assert (tmp_path / f"{name}.damaged").read_text() == content and name in caplog.text
 
 
-def test_two_runs_that_write_one_folder_or_one_file_are_never_at_it_together(run: Run, tmp_path: Path) -> None:
+def test_the_second_of_two_runs_that_write_one_folder_or_one_file_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(3)))
-    refused: list[tuple[int, str]] = []
-
-    def reply(call: ServerCall) -> str:
-        for words in second.pop("words", []):
-            done = subprocess.run([sys.executable, "-m", "coda_dspy", *words], capture_output=True, text=True)
-            refused.append((done.returncode, done.stderr))
-        return adds(call)
-
-    with FakeOpenAIServer(reply) as server:
+    with FakeOpenAIServer(adds) as server, locked(tmp_path / "run"), locked_file(tmp_path / "answers.jsonl"):
         at = ["--engine", "openai/fake", "--api-base", server.url]
-        for words in (
-            ["solve", *at, "--input", "q.jsonl", "--output", "answers.jsonl"],
-            ["evaluate", *at, "--data", "q.jsonl", "--output", "run", "--mlflow-uri", "sqlite:///none.db"],
+        for words, place in (
+            (["solve", *at, "--input", "q.jsonl", "--output", "answers.jsonl"], "answers.jsonl"),
+            (["evaluate", *at, "--data", "q.jsonl", "--output", "run"], "run"),
         ):
-            second = {"words": [words]}
             code, _, err = run(*words)
-            assert code == 0, err
-    for (code, err), place in zip(refused, ("answers.jsonl", "run"), strict=True):
-        assert (code, f"{place} is in use by another run" in err, "Traceback" in err) == (2, True, False), err
-    assert len(JsonLines(tmp_path / "answers.jsonl").read()) == 3
+            assert (code, f"{place} is in use by another run" in err, "Traceback" in err) == (2, True, False), err
+        assert server.count == 0
