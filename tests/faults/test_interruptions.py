@@ -39,19 +39,20 @@ def words(tmp_path: Path, server: FakeOpenAIServer, mlflow_uri: str) -> list[str
     return ["evaluate", "--data", "q.jsonl", *where, "--algorithm", "direct", "--output", "run"]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGINT] * 2, [signal.SIGINT, signal.SIGTERM]])
 def test_signals_keep_what_is_done_and_end_with_130(
-    words: list[str], tmp_path: Path, server: FakeOpenAIServer, run: Run, signals: list[signal.Signals]
+    words: list[str], tmp_path: Path, server: FakeOpenAIServer, signals: list[signal.Signals]
 ) -> None:
     command = [sys.executable, "-m", "coda_dspy", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 100
+    until = time.monotonic() + 200
     while server.count < ANSWERED + 8 and time.monotonic() < until:
         time.sleep(0.01)
     for number in signals:
         process.send_signal(number)
         time.sleep(random.random() / 2)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)  # MLflow's store is waited for
     assert (process.returncode, "Traceback" in err) == (130, False), err
     assert "the same command goes on" in err
     kept = JsonLines(tmp_path / "run" / "results.jsonl").read()
