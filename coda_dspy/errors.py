@@ -4,6 +4,8 @@ Two families: `UserError` is something the person at the keyboard can mend (the 
 `CallFailed` is one call to the engine that gave nothing usable (its attempt is lost, the question goes on).
 """
 
+from typing import Any
+
 
 class CodaError(Exception):
     """Base of every error that coda_dspy raises on purpose."""
@@ -18,7 +20,14 @@ class EngineError(UserError):
 
 
 class EngineSilent(EngineError):
-    """The engine never answered one question: it is gone, or it cannot take that question."""
+    """The engine never answered one question: it is gone, or it cannot take that question.
+
+    Its `ledger` is the bill of that question: calls were made all the same.
+    """
+
+    def __init__(self, message: str, ledger: Any) -> None:
+        super().__init__(message)
+        self.ledger = ledger
 
 
 class CallFailed(CodaError):

@@ -1,7 +1,8 @@
-"""Files that are never seen half written."""
+"""Files that are never seen half written, and what is done with damaged ones."""
 
 import os
 import tempfile
+from itertools import count
 from pathlib import Path
 
 from coda_dspy.errors import UserError
@@ -27,6 +28,13 @@ def write_atomically(path: Path, text: str) -> None:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror}; what was there before is unchanged") from error
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged file or folder, so that another one can take its place; gives its new name."""
+    names = (f"{path.name}.damaged{'' if number == 1 else f'-{number}'}" for number in count(1))
+    aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    return path.rename(aside)
 
 
 def _mode_of(path: Path) -> int:

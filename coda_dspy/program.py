@@ -73,8 +73,8 @@ class Conductor(dspy.Module):
         Returns:
             A prediction with `answer` (`None` if no attempt gave one), `solution` (the text that gave it), `trusted`
             (False also for a program that fails a public test), `path` (`direct`, `code` or `coda`), `candidates`,
-            `votes` (votes by answer), `failures` (why steps gave nothing), `transcript` (what every role said) and
-            `ledger`.
+            `votes` (votes by answer), `failures` (why steps gave nothing), `broke_off` (whether the engine was silent
+            in a step, also after its retries), `transcript` (what every role said) and `ledger`.
 
         Raises:
             UserError: The question does not fit its kind.
@@ -143,6 +143,7 @@ def _prediction(question: Question, outcome: Outcome) -> dspy.Prediction:
         candidates=outcome.candidates,
         votes={c.answer: c.votes for c in outcome.classes},
         failures=[str(failure) for failure in question.failures],
+        broke_off=_broke_off(question),
         transcript=question.transcript,
         ledger=question.ledger,
     )
@@ -156,5 +157,11 @@ def refuse_silence(question: Question) -> None:
         if lost:
             raise EngineSilent(
                 f"the engine gave no reply in {len(entries)} tries. Last reason: {lost[-1].reason}. "
-                "Is the server running, and its address right (api_base)?"
+                "Is the server running, and its address right (api_base)?",
+                question.ledger,
             )
+
+
+def _broke_off(question: Question) -> bool:
+    """Whether the engine gave up on a step in all of its tries: it may have gone away in the middle of the question."""
+    return any(isinstance(failure, EngineFailed) and failure.transient for failure in question.failures)

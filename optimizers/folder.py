@@ -1,10 +1,17 @@
 """The folder of a tune: beside what every run keeps, its phases and how a time limit was kept."""
 
 import json
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from coda_dspy.evaluation import JsonLines, Pool, RunFolder
-from coda_dspy.files import write_atomically
+from coda_dspy.files import set_aside, write_atomically
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class TuneFolder(RunFolder):
@@ -34,8 +41,7 @@ class TuneFolder(RunFolder):
 
     def spent(self) -> float:
         """Seconds that earlier processes spent on this run."""
-        path = self.path / "clock.json"
-        return float(json.loads(path.read_text(encoding="utf-8"))["seconds"]) if path.exists() else 0.0
+        return self._kept("clock.json", lambda kept: float(kept["seconds"]), 0.0)
 
     def keep_spent(self, seconds: float) -> None:
         """Write down what was spent so far, so that a time limit holds over restarts."""
@@ -43,9 +49,7 @@ class TuneFolder(RunFolder):
 
     def pace(self) -> tuple[int, float]:
         """Tokens that earlier processes generated, and the seconds in which they did."""
-        path = self.path / "pace.json"
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"tokens": 0, "seconds": 0.0}
-        return int(found["tokens"]), float(found["seconds"])
+        return self._kept("pace.json", lambda kept: (int(kept["tokens"]), float(kept["seconds"])), (0, 0.0))
 
     def keep_pace(self, tokens: int, seconds: float) -> None:
         """Write down how fast the engine was, so that a time limit holds over restarts."""
@@ -53,10 +57,19 @@ class TuneFolder(RunFolder):
 
     def sizes(self) -> dict[str, int]:
         """Numbers of questions that were decided on, by part."""
-        path = self.path / "sizes.json"
-        found: dict[str, int] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return found
+        return self._kept("sizes.json", lambda kept: {part: int(size) for part, size in kept.items()}, {})
 
     def keep_size(self, part: str, size: int) -> None:
         """Decide on a number of questions, once and for all."""
         write_atomically(self.path / "sizes.json", json.dumps({part: size, **self.sizes()}) + "\n")
+
+    def _kept(self, name: str, read: Callable[[Any], T], nothing: T) -> T:
+        """What a file of this folder holds; a damaged one is set aside, as if nothing had been kept."""
+        path = self.path / name
+        if not path.exists():
+            return nothing
+        try:
+            return read(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            logger.warning("%s is damaged (%s); it is kept as %s and begun anew", path, error, set_aside(path).name)
+            return nothing

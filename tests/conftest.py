@@ -1,12 +1,18 @@
 """No test reads a cache that another one filled, reaches a network, or writes into the working folder."""
 
+import io
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import dspy
 import pytest
 from hypothesis import settings
+from scripts import Run
+
+from coda_dspy.cli import main
 
 # Before any console is made: lines of output are not broken where a test looks for them.
 os.environ["COLUMNS"] = "160"
@@ -23,6 +29,25 @@ def own_cache_and_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.chdir(tmp_path)
     yield
     dspy.cache = before
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """The command line, in this process: exit code, standard output, standard error."""
+
+    def call(*words: str, stdin: str | None = None) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["coda", *words])
+        monkeypatch.setattr("os._exit", sys.exit)  # the test goes on
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin or ""))
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return int(end.value.code or 0), out, err
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield call
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

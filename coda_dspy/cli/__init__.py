@@ -1,6 +1,7 @@
 """The command line: `python -m coda_dspy`, or `coda`. Commands are imported when they are called."""
 
 import os
+import signal
 import sys
 from importlib import import_module
 from io import StringIO
@@ -46,7 +47,7 @@ class _LazyGroup(click.Group):
 def cli() -> None:
     """Conduct a small language model so that it answers like a larger one.
 
-    Bad input ends with exit code 2, an interrupted run with 130; what was finished by then is saved.
+    Bad input ends with exit code 2, a run that Ctrl-C or SIGTERM interrupts with 130; what was finished is saved.
     """
 
 
@@ -57,6 +58,7 @@ def main() -> None:
 
 def run_command(command: click.Command) -> None:
     """Run a command and end the process; errors that the user can mend are one line, without a traceback."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as batch systems end a run: the same as Ctrl-C
     try:
         code = int(command.main(standalone_mode=False) or 0)
     except UserError as error:
@@ -68,6 +70,8 @@ def run_command(command: click.Command) -> None:
         _complain(shown.getvalue().rstrip())
         code = 2
     except (KeyboardInterrupt, click.Abort):
+        for impatient in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(impatient, signal.SIG_IGN)
         _complain("\ninterrupted; what was finished is saved, the same command goes on")
         code = 130
     leave(code)

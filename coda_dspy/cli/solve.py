@@ -186,7 +186,7 @@ def _as_json(prediction: Any, seconds: float, stages: tuple[str, ...]) -> dict[s
 
 
 def _solve_file(options: dict[str, Any]) -> None:
-    from coda_dspy.evaluation import JsonLines, evaluate, new_session
+    from coda_dspy.evaluation import JsonLines, evaluate, locked_file, new_session
 
     if options["output"] is None:
         raise UserError("--input needs --output FILE, where each answer is saved as it comes")
@@ -206,9 +206,10 @@ def _solve_file(options: dict[str, Any]) -> None:
         err_console.print(Text(f"{len(seen)}/{len(questions)} {result.id}: {shown}"))
 
     store = JsonLines(Path(options["output"]))
-    results = evaluate(
-        program, questions, store=store, workers=options["workers"], session=session, on_result=on_result
-    )
+    with locked_file(store.path):
+        results = evaluate(
+            program, questions, store=store, workers=options["workers"], session=session, on_result=on_result
+        )
     console.print(Text(f"{_summary(results, session)}; saved in {options['output']}"))
 
 

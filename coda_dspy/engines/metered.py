@@ -21,6 +21,7 @@ from dspy.lm15 import (
     ServerError,
     TransportError,
     UnsupportedFeatureError,
+    Usage,
 )
 from dspy.lm15 import TimeoutError as EngineTimeout
 
@@ -35,6 +36,8 @@ _REFUSAL = re.compile(
     r"unknown|unsupported|not support|unrecogni[sz]ed|unexpected|extra (field|input|param)|not permitted|not allowed"
 )
 _OPTIONAL = {"reasoning": ("reasoning_effort", "reasoning"), "seed": ("seed",), "top_p": ("top_p",)}
+_LONGEST_PAUSE = 600.0  # seconds that a server may ask for before the next try; one that asks for years is broken
+_MOST_TOKENS = 10**9  # of one call: no context holds as many, so a server that reports more has reported nothing
 
 
 class MeteredEngine:
@@ -106,13 +109,20 @@ class MeteredEngine:
         with self._slots:
             started = time.monotonic()
             try:
-                response: Response = self.inner.complete(request)
+                response: Response = _plausible(self.inner.complete(request))
             except LM15Error as error:
                 _hide_secrets(error)
-                _book_failure(error, time.monotonic() - started)
                 if type(error) is ProviderError and error.status == 200:  # a body that is no reply: worth another try
-                    raise ServerError(error.message, provider=error.provider, status=200) from error
-                raise
+                    error = ServerError(error.message, provider=error.provider, status=200)
+                if error.retry_after is not None:
+                    error.retry_after = min(error.retry_after, _LONGEST_PAUSE)
+                _book_failure(error, time.monotonic() - started)
+                raise error from None
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                # The client library stumbled over JSON of another shape, such as a usage that is no number.
+                unreadable = ServerError(redact(f"the reply cannot be read: {error}"), status=200)
+                _book_failure(unreadable, time.monotonic() - started)
+                raise unreadable from None
             _book(response, time.monotonic() - started)
             return response
 
@@ -146,6 +156,12 @@ def _refused_setting(sent: Request, error: LM15Error, extras: Mapping[str, Any])
     return next((name for name in extras if name in (sent.config.extensions or {}) and name.lower() in message), None)
 
 
+def _plausible(response: Response) -> Response:
+    """The response; one whose usage is absurd as one without usage."""
+    counts = (response.usage.input_tokens, response.usage.output_tokens)
+    return replace(response, usage=Usage()) if any((count or 0) > _MOST_TOKENS for count in counts) else response
+
+
 def _book(response: Response, seconds: float) -> None:
     meter = dspy.settings.get("coda_call")
     if meter is not None:
@@ -168,8 +184,9 @@ def _book(response: Response, seconds: float) -> None:
 def _book_failure(error: LM15Error, seconds: float) -> None:
     meter = dspy.settings.get("coda_call")
     if meter is not None:
-        # A server that answered with an error produced nothing; one that went silent may have.
-        lost = isinstance(error, TransportError | EngineTimeout)
+        # A server that answered with an error produced nothing; one that went silent, or whose reply cannot be read,
+        # may have.
+        lost = isinstance(error, TransportError | EngineTimeout) or error.status == 200
         tokens = None if lost else 0
         reason = error.message.strip().splitlines()[0] if error.message.strip() else type(error).__name__
         meter.add(Entry(meter.stage, tokens, tokens, False, None, seconds, error=reason))

@@ -1,6 +1,7 @@
 """Measure a program on questions: every result saved at once, every candidate kept, every figure with its interval."""
 
-from .folder import RunFolder, locked, own_cache
+from .cache import own_cache
+from .folder import RunFolder, locked, locked_file
 from .lines import CompressedLines, JsonLines
 from .pool import Pool, PoolRecord
 from .recorded import Stop, evaluate_in, results_in
@@ -24,6 +25,7 @@ __all__ = [
     "evaluate_in",
     "fingerprint",
     "locked",
+    "locked_file",
     "new_session",
     "own_cache",
     "results_in",

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import dspy
 from filelock import FileLock, Timeout
 
 from coda_dspy.errors import UserError
@@ -66,28 +65,32 @@ def locked(folder: Path) -> Iterator[None]:
     Raises:
         UserError: Another one is running there, or the folder cannot be written.
     """
+    with _locked(folder, folder / ".lock"):
+        yield
+
+
+@contextmanager
+def locked_file(path: Path) -> Iterator[None]:
+    """One run at a time that adds to a file.
+
+    Raises:
+        UserError: Another one is adding to it, or its folder cannot be written.
+    """
+    with _locked(path, path.with_name(f".{path.name}.lock")):
+        yield
+
+
+@contextmanager
+def _locked(place: Path, lock_file: Path) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".lock", timeout=0)
+        lock_file.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(lock_file, timeout=0)
         lock.acquire()
     except Timeout as error:
-        raise UserError(f"{folder} is in use by another run; wait for it, or give --output another folder") from error
+        raise UserError(f"{place} is in use by another run; wait for it, or give another --output") from error
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}; give --output another folder") from error
+        raise UserError(f"{place} cannot be written: {error.strerror}; give another --output") from error
     try:
         yield
     finally:
         lock.release()
-
-
-@contextmanager
-def own_cache(folder: Path) -> Iterator[None]:
-    """DSPy's cache in the run's folder: it outlives a crash, and no other run's replies make this one look cheap."""
-    before = dspy.cache
-    dspy.configure_cache(disk_cache_dir=str(folder), enable_disk_cache=True, enable_memory_cache=True)
-    opened = dspy.cache.disk_cache
-    try:
-        yield
-    finally:
-        dspy.cache = before
-        opened.close()

@@ -5,11 +5,12 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from coda_dspy.errors import UserError
+from coda_dspy.files import write_atomically
 
 _PIECE = 1 << 16
 
@@ -31,10 +32,40 @@ class JsonLines:
         Raises:
             UserError: A line other than the last one is no JSON object; the message names it.
         """
+        return [self._parse(number, line) for number, line in self._lines()]
+
+    def sorted_out(self) -> tuple[list[dict[str, Any]], list[bytes]]:
+        """All whole lines as rows, and those that are damaged as they are."""
+        rows, damaged = [], []
+        for number, line in self._lines():
+            try:
+                rows.append(self._parse(number, line))
+            except UserError:
+                damaged.append(line)
+        return rows, damaged
+
+    def set_aside(self, damaged: Sequence[bytes]) -> Path:
+        """Move damaged lines into a file beside this one, and give its name.
+
+        Raises:
+            UserError: A file cannot be written; no line is lost.
+        """
+        aside = self.path.with_name(f"{self.path.name}.damaged")
+        try:
+            with aside.open("ab") as file:
+                file.writelines(line + b"\n" for line in damaged)
+        except OSError as error:
+            raise UserError(f"{aside} cannot be written: {error.strerror}") from error
+        kept = [line.decode() + "\n" for _, line in self._lines() if line not in damaged]
+        write_atomically(self.path, "".join(kept))
+        return aside
+
+    def _lines(self) -> list[tuple[int, bytes]]:
+        """The whole lines with their numbers."""
         if not self.path.exists():
             return []
         whole, _, _ = self.path.read_bytes().rpartition(b"\n")
-        return [self._parse(number, line) for number, line in enumerate(whole.splitlines(), 1) if line.strip()]
+        return [(number, line) for number, line in enumerate(whole.split(b"\n"), 1) if line.strip()]
 
     def append(self, row: dict[str, Any]) -> None:
         """Add one line.
@@ -48,23 +79,23 @@ class JsonLines:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with self.path.open("a+b") as file:
                     self._drop_torn_line(file)
+                    self._whole = False  # until all of the line is there; Ctrl-C too may tear it
                     file.write(line)
                     file.flush()
                     os.fsync(file.fileno())
+                    self._whole = True
             except OSError as error:
-                self._whole = False  # half of the line may be there
                 raise UserError(
                     f"{self.path} cannot be written: {error.strerror}; what was saved before is kept, "
                     "make room and run the same command again"
                 ) from error
 
     def _drop_torn_line(self, file: BinaryIO) -> None:
-        """Once, before the first line of this process: what a crash left behind the last whole line goes."""
+        """Before the first line, and after one that failed: what stands behind the last whole one goes."""
         if not self._whole:
             file.seek(0)
             file.truncate(self._whole_bytes(file.read()))
             file.seek(0, os.SEEK_END)
-            self._whole = True
 
     def _encoded(self, row: dict[str, Any]) -> bytes:
         return json.dumps(row).encode() + b"\n"

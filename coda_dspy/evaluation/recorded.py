@@ -10,7 +10,8 @@ import dspy
 
 from coda_dspy.errors import UserError
 
-from .folder import RunFolder, locked, own_cache
+from .cache import own_cache
+from .folder import RunFolder, locked
 from .lines import JsonLines
 from .pool import Pool
 from .result import Gradable, Result, settings_of
@@ -45,7 +46,7 @@ class Stop:
         Raises:
             UserError: There is a limit on tokens, and the engine does not say how many it took.
         """
-        if self.tokens is not None and result.calls and result.tokens is None and not result.known_tokens:
+        if self.tokens is not None and result.replied and result.tokens is None and not result.known_tokens:
             raise UserError("the limit on tokens cannot be kept: the engine does not report usage; use --deadline")
         self.billed += result.billed_tokens if result.billed_tokens is not None else result.known_tokens
 

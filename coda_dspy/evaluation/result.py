@@ -82,15 +82,23 @@ class Result:
     hit_rate: float | None = None
 
     @property
+    def replied(self) -> bool:
+        """Whether the engine replied at all."""
+        return any(row["calls"] > row["failed"] for row in self.stages.values())
+
+    @property
     def truncated(self) -> bool:
         """Whether there is no answer, and a reply was cut off."""
-        return self.answer is None and any(row["cut"] for row in self.stages.values())
+        return self._without_answer and any(row["cut"] for row in self.stages.values())
 
     @property
     def unparsed(self) -> bool:
         """Whether there is no answer though the engine said something, whole."""
-        said = any(row["calls"] > row["failed"] for row in self.stages.values())
-        return self.answer is None and said and not self.truncated
+        return self._without_answer and self.replied and not self.truncated
+
+    @property
+    def _without_answer(self) -> bool:
+        return self.answer is None and self.error is None
 
 
 def bill_of(ledger: Ledger) -> dict[str, Any]:

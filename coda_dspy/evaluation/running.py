@@ -4,6 +4,7 @@ Not `dspy.Evaluate`: its 120 s rule starts slow questions again, and it keeps no
 """
 
 import contextvars
+import logging
 import os
 import secrets
 import time
@@ -27,6 +28,8 @@ from .result import Gradable, Result, bill_of, fingerprint, grading_key, is_priv
 if TYPE_CHECKING:
     from coda_dspy.tracking.traces import Traces
 
+logger = logging.getLogger(__name__)
+
 _MOST_SILENT = 5  # questions in a row that the engine may leave without any reply
 
 
@@ -42,12 +45,23 @@ class Item(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An item's result, its record for the pool where one is kept, and the error where the engine never answered."""
+    """What an item came to.
+
+    Args:
+        item: The item.
+        result: Its result.
+        record: Its record for the pool, where one is kept.
+        started: `time.monotonic()` when it was started.
+        silent: The error, where the engine never answered.
+        broke_off: The engine answered, but was silent in some step.
+    """
 
     item: Item
     result: Result
     record: PoolRecord | None
+    started: float
     silent: EngineSilent | None = None
+    broke_off: bool = False
 
 
 def new_session() -> str:
@@ -89,7 +103,8 @@ def evaluate(
 
     Raises:
         EngineError: The engine cannot be used at all. What was finished before is in `store`.
-        UserError: `store` holds answers of another program, engine or question; or the disk is full.
+        UserError: `store` holds answers of another program, engine or question, or no results at all; or the disk is
+            full.
     """
     items = [Item(question, sample) for question in questions for sample in range(samples)]
     queue = _Queue(items)
@@ -112,7 +127,7 @@ def evaluate(
         if on_result is not None:
             on_result(answered.result)
 
-    silence = _Silence()
+    silence = _Silence(workers)
 
     def finished(answered: Answered) -> None:
         for settled in silence.settled(answered):
@@ -135,13 +150,18 @@ def evaluate(
 
 
 class _Silence:
-    """Holds back questions that the engine never answered, until it is known whether the engine is gone.
+    """Holds back questions that the engine left unanswered, or half answered, until it is known whether it is gone.
 
     What it cannot take is a failed question; but an engine that is gone must not leave wrong answers behind.
+
+    Args:
+        at_a_time: Questions that run side by side: the most that an engine breaks off when it dies.
     """
 
-    def __init__(self) -> None:
-        self._held: list[Answered] = []
+    def __init__(self, at_a_time: int) -> None:
+        self._most_held = at_a_time + _MOST_SILENT
+        self._held: list[tuple[float, Answered]] = []  # with the time at which each landed
+        self._silent_in_a_row = 0
         self._heard = False
 
     def settled(self, answered: Answered) -> list[Answered]:
@@ -150,14 +170,22 @@ class _Silence:
         Raises:
             EngineSilent: It never answered several questions in a row.
         """
-        if answered.silent is None:
-            self._heard = True
-            held, self._held = self._held, []
-            return [*held, answered]
-        self._held.append(answered)
-        if len(self._held) >= _MOST_SILENT:
-            raise answered.silent
-        return []
+        if answered.silent is not None:
+            self._silent_in_a_row += 1
+            if self._silent_in_a_row >= _MOST_SILENT:
+                raise answered.silent
+        else:
+            self._heard, self._silent_in_a_row = True, 0
+            if not answered.broke_off:
+                return [*self._released(answered.started), answered]
+        self._held.append((time.monotonic(), answered))
+        return [self._held.pop(0)[1]] if len(self._held) > self._most_held else []
+
+    def _released(self, alive: float) -> list[Answered]:
+        """Those that had landed at a time after which the engine was still there."""
+        released = [answered for landed, answered in self._held if landed <= alive]
+        self._held = [(landed, answered) for landed, answered in self._held if landed > alive]
+        return released
 
     def rest(self) -> list[Answered]:
         """What is left at the end.
@@ -165,7 +193,7 @@ class _Silence:
         Raises:
             EngineSilent: It never answered anything.
         """
-        held, self._held = self._held, []
+        held, self._held = [answered for _, answered in self._held], []
         if held and held[-1].silent is not None and not self._heard:
             raise held[-1].silent
         return held
@@ -225,14 +253,17 @@ def _answer(program: dspy.Module, item: Item, session: str, keep: bool) -> Answe
         with dspy.context(**_resampled(program, item.sample)):
             prediction = program(**question.task.arguments())
         seconds = round(time.monotonic() - started, 3)
+        known |= {"seconds": seconds, **bill_of(prediction.ledger)}
         record = PoolRecord.of(question, item.sample, known["asked"], prediction, seconds, grade) if keep else None
-        return Answered(item, _result(question, prediction, record, grade, {**known, "seconds": seconds}), record)
+        result = _result(question, prediction, record, grade, known)
+        return Answered(item, result, record, started, broke_off=prediction.broke_off)
     except EngineSilent as error:
-        return Answered(item, *_failed(question, error, known, keep), silent=error)
+        known |= {"seconds": round(time.monotonic() - started, 3), **bill_of(error.ledger)}
+        return Answered(item, *_failed(question, error, known, keep), started, silent=error)
     except UserError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it was, it is this question's failure, not the run's
-        return Answered(item, *_failed(question, error, known, keep))
+        return Answered(item, *_failed(question, error, known, keep), started)
 
 
 def _result(question: Any, prediction: Any, record: PoolRecord | None, grade: Any, known: dict[str, Any]) -> Result:
@@ -245,7 +276,6 @@ def _result(question: Any, prediction: Any, record: PoolRecord | None, grade: An
         failures=told(question, prediction.failures),
         recalled=record.recalled if record is not None else None,
         hit_rate=record.hit_rate if record is not None else None,
-        **bill_of(prediction.ledger),
         **known,
     )
 
@@ -272,10 +302,15 @@ def _resampled(program: dspy.Module, sample: int) -> dict[str, Any]:
 
 
 def _rows(store: JsonLines | None) -> list[dict[str, Any]]:
-    rows = store.read() if store is not None else []
-    if any("id" not in row or "sample" not in row for row in rows):
-        assert store is not None
+    """The saved results. Damaged ones are set aside, and so answered again."""
+    if store is None:
+        return []
+    rows, damaged = store.sorted_out()
+    if any("id" not in row or "sample" not in row for row in rows) or (damaged and not rows):
         raise UserError(f"{store.path} holds something else than results; give another file")
+    if damaged:
+        aside = store.set_aside(damaged)
+        logger.warning("%s: %d damaged lines are now in %s; they are answered again", store.path, len(damaged), aside)
     return rows
 
 

@@ -96,6 +96,11 @@ class Reply:
         """200 with a body that is no JSON."""
         return cls(None, raw=b'{"choices": [{"message": {"cont')
 
+    @classmethod
+    def half(cls) -> "Reply":
+        """200 with a body that ends in the middle, where the connection is closed."""
+        return cls(None, raw=b'{"choices": [{"mess', headers={"Content-Length": "500", "Connection": "close"})
+
     def usage_for(self, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
         """The usage block to send for a prompt; `None` where none is sent."""
         if self.usage != "words":

@@ -33,7 +33,7 @@ class FakeOpenAIServer:
     It answers `POST /v1/chat/completions` (plain and streamed) with what `reply` returns, and lists one model at
     `GET /v1/models`. Requests that never reach `reply` (wrong key, too many at once) count only in `rejected`.
     Leaving the context closes every connection; an error that `reply` itself raised is answered with a 400 and raised
-    again on leaving.
+    again on leaving. Entered again, the server is back at the same address, like one that died and was started again.
 
     Args:
         reply: Called once per request, from several threads at once; returns the text or a `Reply`.
@@ -72,7 +72,7 @@ class FakeOpenAIServer:
         self._stopping = threading.Event()
         self._listener: _Listener | None = None
         self._loop: threading.Thread | None = None
-        self._url: str | None = None
+        self._port = 0  # any that is free, until there is one
         self._failure: Exception | None = None
         self._in_flight = 0
         self.reset()
@@ -91,9 +91,9 @@ class FakeOpenAIServer:
         Raises:
             RuntimeError: The server was never started.
         """
-        if self._url is None:
+        if not self._port:
             raise RuntimeError("the server is not running; use it as `with FakeOpenAIServer(reply) as server:`")
-        return self._url
+        return f"http://127.0.0.1:{self._port}/v1"
 
     @property
     def calls(self) -> list[ServerCall]:
@@ -109,8 +109,8 @@ class FakeOpenAIServer:
 
     def __enter__(self) -> Self:
         self._stopping.clear()
-        self._listener = _Listener(self)
-        self._url = f"http://127.0.0.1:{self._listener.server_port}/v1"
+        self._listener = _Listener(self, self._port)
+        self._port = self._listener.server_port
         self._loop = threading.Thread(target=self._listener.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._loop.start()
         return self
@@ -192,11 +192,11 @@ class _Listener(ThreadingHTTPServer):
 
     request_queue_size = 256
 
-    def __init__(self, owner: FakeOpenAIServer) -> None:
+    def __init__(self, owner: FakeOpenAIServer, port: int) -> None:
         self.owner = owner
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler)
 
     def server_bind(self) -> None:
         # HTTPServer's own version looks the host name up, which can take seconds.

@@ -1,6 +1,7 @@
 """Where an Optuna study is kept: a journal file of one process, or a database that many share."""
 
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from typing import Any
 
 from coda_dspy.engines.secrets import redact, remember_password_of
 from coda_dspy.errors import UserError
+from coda_dspy.files import set_aside
+
+logger = logging.getLogger(__name__)
 
 _PAUSE = 1.0  # seconds before a database is tried again
 
@@ -21,7 +25,6 @@ def opened(storage: Path | str) -> Any:
         storage: A journal file in a folder that this process has locked, or a database's address (`postgresql://…`).
 
     Raises:
-        UserError: The journal is damaged.
         Exception: What the database's driver raises; `database_errors` translates it.
     """
     return _journal(storage) if isinstance(storage, Path) else _database(storage)
@@ -35,22 +38,26 @@ def _journal(path: Path) -> Any:
     # The folder is this process's own: what lies there was left by one that was killed, and Optuna would wait for it.
     Path(f"{path}.lock").unlink(missing_ok=True)
     if path.exists():
-        _cut_torn_line(path)
+        _mend(path)
     return JournalStorage(JournalFileBackend(str(path), JournalFileOpenLock(str(path))))
 
 
-def _cut_torn_line(path: Path) -> None:
-    """Drop what a process that was killed in the middle of a line has written of it."""
+def _mend(path: Path) -> None:
+    """Drop what a process that was killed in the middle of a line has written of it; set a damaged file aside.
+
+    What it held is found again: what was answered is in the results, and the same seed suggests the same budgets.
+    """
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
     for number, line in enumerate(content[:whole].splitlines(), 1):
         try:
             json.loads(line)
         except ValueError as error:
-            raise UserError(
-                f"{path}, line {number} is damaged: {error}; remove the file and run the same command again: "
-                "questions that were answered are not asked again"
-            ) from error
+            aside = set_aside(path)
+            logger.warning(
+                "%s, line %d is damaged (%s); it is kept as %s and begun anew", path, number, error, aside.name
+            )
+            return
     if whole < len(content):
         os.truncate(path, whole)
 

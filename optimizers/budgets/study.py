@@ -89,7 +89,7 @@ class Study:
         seed: Seed of what is suggested.
 
     Raises:
-        UserError: The database cannot be used, or the journal is damaged.
+        UserError: The database cannot be used.
     """
 
     def __init__(self, storage: Path | str, name: str = "budget", seed: int = 0) -> None:

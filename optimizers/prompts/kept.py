@@ -1,6 +1,7 @@
 """A compiled program, kept in a file: an optimizer that has ended is not run again when its tune goes on."""
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,11 +9,13 @@ from typing import Any, NamedTuple
 import dspy
 
 from coda_dspy.evaluation import Gradable, Result
-from coda_dspy.files import write_atomically
+from coda_dspy.files import set_aside, write_atomically
 from coda_dspy.program import Conductor
 
 from .board import Prompt, prompts_of, put_prompts
 from .interface import PromptOptimizer
+
+logger = logging.getLogger(__name__)
 
 
 class Compiled(NamedTuple):
@@ -40,7 +43,8 @@ def compile_once(
     on_question: Callable[[Result], None],
 ) -> Compiled:
     """Compile a program, or read back what `path` holds of that; the arguments are those of `compile`."""
-    if not path.exists():
+    kept = _kept(path, program)
+    if kept is None:
         planned = optimizer.plan(program, train, validation, teacher)
         asked = dict.fromkeys(("questions", "calls", "tokens"), 0)
 
@@ -54,7 +58,17 @@ def compile_once(
         )
         record = {"optimizer": optimizer.name, "teacher": teacher.model if teacher is not None else None}
         _write(path, compiled, record | {"planned": planned._asdict(), "asked": asked})
-    return _read(path, program)
+        kept = _read(path, program)
+    return kept
+
+
+def _kept(path: Path, program: Conductor) -> Compiled | None:
+    """What the file holds; a damaged one is set aside, as if nothing had been compiled."""
+    try:
+        return _read(path, program) if path.exists() else None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        logger.warning("%s is damaged (%s); it is kept as %s and compiled anew", path, error, set_aside(path).name)
+        return None
 
 
 def _write(path: Path, compiled: Conductor, record: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coda_dspy import Budget
-from coda_dspy.errors import UserError
 from coda_dspy.evaluation import Result
 from coda_dspy.optimizers import BudgetSearch, Space
 from coda_dspy.optimizers.budgets import Point, Trial, point_name
@@ -78,13 +77,18 @@ def test_a_journal_that_was_torn_anywhere_keeps_every_trial_before(
     assert Study(path).ended() == whole
 
 
-def test_a_journal_that_is_damaged_in_the_middle_is_told_by_its_line(tmp_path: Path) -> None:
+def test_a_journal_that_is_damaged_in_the_middle_is_told_set_aside_and_made_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "study.log"
-    search(path).run(measured, 10, 2)
+    whole = search(path).run(measured, 10, 2)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], lines[2][:5] + b"\n", *lines[3:]]))
-    with pytest.raises(UserError, match=r"study\.log, line 3 is damaged.*remove the file"):
-        Study(path)
+    damaged = path.read_bytes()
+    assert Study(path).ended() == []
+    assert "study.log, line 3 is damaged" in caplog.text and "it is kept as study.log.damaged" in caplog.text
+    assert (tmp_path / "study.log.damaged").read_bytes() == damaged
+    assert search(path).run(measured, 10, 2) == whole
 
 
 @pytest.mark.parametrize("seed", range(3))
