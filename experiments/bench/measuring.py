@@ -61,7 +61,7 @@ def publish(name: str, rows: Sequence[Row], notes: Sequence[str], output: Path |
     """Print the figures, and write them where a folder is given.
 
     Args:
-        name: The bench, as its module is called.
+        name: What the table and its files are called.
         rows: All with the same columns.
         notes: What else the reader has to know; the machine's load is one of them.
         output: Where `NAME.md` and `NAME.csv` go.
@@ -82,7 +82,7 @@ def _shown(cell: Cell) -> str:
 
 def _markdown(name: str, columns: Sequence[str], lines: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     grid = [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *lines)]
-    command = " ".join([f"python -m coda_dspy.experiments.bench.{name}", *map(shlex.quote, sys.argv[1:])])
+    command = shlex.join(["python", *sys.orig_argv[1:]])
     return "\n".join([f"# {name}", "", f"    {command}", "", *grid, "", *notes]) + "\n"
 
 

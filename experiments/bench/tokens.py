@@ -1,7 +1,7 @@
 """Tokens for a right answer: early exit against the full run of the same budget, and against CePO's pattern of calls.
 
     python -m coda_dspy.experiments.bench.tokens
-    python -m coda_dspy.experiments.bench.tokens --engine local/qwen2.5-coder-0.5b --data gsm8k --limit 60 --output runs/x
+    python -m coda_dspy.experiments.bench.tokens --engine local/qwen2.5-coder-0.5b --data gsm8k --output runs/x
 
 Without an engine, answers are drawn from given distributions, a third of the questions each. All arms draw the same
 samples, so that an arm is compared with its full run sample by sample; a folder with --output goes on after a crash.
@@ -33,6 +33,7 @@ DISTRIBUTIONS = ((0.90, 0.05, 0.05), (0.55, 0.25, 0.20), (0.40, 0.30, 0.30))
 # Words of a reply, about as a 0.5B model writes on GSM8K.
 WORDS = {"plan": 120, "judge": 80}
 OTHER_WORDS = 250
+JUDGE_IS_RIGHT = 0.7  # how often a drawn judge rates a solution on the right side
 
 
 class Comparison(NamedTuple):
@@ -43,12 +44,12 @@ class Comparison(NamedTuple):
 
 
 COMPARISONS = (
-    Comparison("vote, lossless", "vote, full"),
-    Comparison("vote, beta", "vote, full"),
-    Comparison("adaptive, lossless", "adaptive, full"),
-    Comparison("adaptive, beta", "adaptive, full"),
-    Comparison("adaptive, lossless", "CePO's pattern"),
-    Comparison("adaptive, beta", "CePO's pattern"),
+    Comparison("vote lossless", "vote full"),
+    Comparison("vote beta", "vote full"),
+    Comparison("adaptive lossless", "adaptive full"),
+    Comparison("adaptive beta", "adaptive full"),
+    Comparison("adaptive lossless", "CePO pattern"),
+    Comparison("adaptive beta", "CePO pattern"),
 )
 
 
@@ -62,11 +63,11 @@ def arms(votes: int) -> dict[str, Conductor]:
     adaptive = Budget(best_of_n=3, n_plans=2)
     rules = {"full": "off", "lossless": "lossless", "beta": "beta"}
     made: dict[str, Conductor] = {
-        f"{name}, {rule}": AdaptiveCoda(budget.replace(early_exit=exit_by))
+        f"{name} {rule}": AdaptiveCoda(budget.replace(early_exit=exit_by))
         for name, budget in (("vote", voting), ("adaptive", adaptive))
         for rule, exit_by in rules.items()
     }
-    return made | {"CePO's pattern": Coda(adaptive.replace(verifier="judge", early_exit="off"))}
+    return made | {"CePO pattern": Coda(adaptive.replace(verifier="judge", early_exit="off"))}
 
 
 def simulated(number: int) -> list[Question]:
@@ -75,12 +76,12 @@ def simulated(number: int) -> list[Question]:
 
 
 def drawn(call: ScriptedCall) -> str:
-    """A reply that depends on the question and the place of the call alone; a judge's is a toss-up."""
+    """A reply that depends on the question and the place of the call; a judge's also on what it is shown."""
     number = int(call.prompt.split("Draw number ")[1].split(".")[0])
     chance = random.Random(repr((number, call.stage, call.sample)))
     text = "word " * WORDS.get(call.stage, OTHER_WORDS)
     if call.stage == "judge":
-        return f"{text}\nRating: {chance.randint(0, 10)}"
+        return f"{text}\nRating: {8 if (chance.random() < JUDGE_IS_RIGHT) == ('Answer: 0' in call.prompt) else 3}"
     if call.stage == "plan":
         return text
     return f"{text}\nAnswer: {chance.choices(range(3), DISTRIBUTIONS[number % 3])[0]}"
