@@ -1,3 +1,5 @@
+import pytest
+
 from coda_dspy import AdaptiveCoda, connect
 from coda_dspy.experiments.bench.memory import Constant, in_its_own_process, rows_of
 
@@ -12,5 +14,6 @@ def test_the_engine_of_the_run_answers_its_questions() -> None:
     assert AdaptiveCoda(lm=connect(Constant()))(question="2 + 2?").answer == "4"
 
 
+@pytest.mark.timeout(300)  # processes of its own, which import DSPy
 def test_a_run_tells_the_most_memory_of_its_process_in_mebibytes() -> None:
     assert 30 < in_its_own_process(2) < 3000

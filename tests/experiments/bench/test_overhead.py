@@ -18,6 +18,7 @@ def test_wall_time_is_set_against_the_calls_that_wait_for_one_another_and_cpu_ag
     assert (one["calls"], two["calls"]) == (21, 24)
 
 
+@pytest.mark.timeout(300)  # processes of its own, which import DSPy
 def test_a_side_that_cannot_begin_is_left_out_and_ours_makes_all_its_calls() -> None:
     pythons = {"coda_dspy": sys.executable, "coda_dspy judged": sys.executable, "its_hub": "false"}
     spent = measure(0.001, pythons, rounds=1)

@@ -31,7 +31,7 @@ def test_an_engine_that_does_not_report_is_not_counted_as_zero() -> None:
 def test_what_a_server_reports_is_in_the_figures(tmp_path: Path) -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "total_tokens": 105}
     reply = Reply("Answer: 4", usage={**usage, "prompt_tokens_details": {"cached_tokens": 70}})
-    (tmp_path / "data.jsonl").write_text('{"id": "a", "question": "What is 2 + 2?", "answer": "4"}\n')
+    (tmp_path / "data.jsonl").write_text('{"id": "a", "kind": "math", "question": "What is 2 + 2?", "answer": "4"}\n')
     with FakeOpenAIServer(lambda call: reply) as server:
         engine = ["--engine", "openai/fake", "--api-base", server.url, "--data", str(tmp_path / "data.jsonl")]
         shown = CliRunner().invoke(main, [*engine, "--budget", "best_of_n=1", "--output", str(tmp_path)])

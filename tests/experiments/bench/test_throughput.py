@@ -20,6 +20,7 @@ def test_the_tenths_are_those_of_the_median_round_and_failures_of_all_rounds() -
     assert (row["refused"], row["questions failed"]) == ((3, 1, 5), 3)
 
 
+@pytest.mark.timeout(300)  # processes of its own, which import DSPy
 def test_a_run_counts_the_calls_of_the_server_and_loses_no_question() -> None:
     found = run(capacity=3, rate=300.0, questions=3, at_once=2)
     assert (found.calls, found.failed, len(found.used)) == (3 * 21, 0, 10)

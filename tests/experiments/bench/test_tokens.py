@@ -9,7 +9,9 @@ from coda_dspy.experiments.bench.tokens import Comparison, main, row_of_arm, row
 
 
 def results(*answers: str, tokens: int) -> list[Result]:
-    return [Result(f"q{i}", a, "0", a == "0", tokens=tokens, calls=4) for i, a in enumerate(answers)]
+    return [
+        Result(f"q{i}", a, "0", a == "0", tokens=tokens, known_tokens=tokens, calls=4) for i, a in enumerate(answers)
+    ]
 
 
 def test_tokens_of_an_arm_are_set_against_its_right_answers() -> None:
