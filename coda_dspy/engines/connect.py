@@ -6,6 +6,7 @@ import os
 import re
 import urllib.request
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -159,7 +160,6 @@ def _remote(
 
 def _native(name: str, api_base: str | None, api_key: str | None, timeout: float) -> Any:
     """DSPy's own HTTP client, which keeps usage in the cache and costs a tenth of LiteLLM's time; `None` if unknown."""
-    from dspy._vendor.lm15.transports import StdlibTransport
     from dspy.clients.engines.lm15_engine import LM15Engine
     from dspy.lm15 import RouterConfig, UnknownModelError, UnsupportedFeatureError
 
@@ -172,7 +172,8 @@ def _native(name: str, api_base: str | None, api_key: str | None, timeout: float
     # Self-hosted servers mostly take any key, but the client insists on one.
     api_key = api_key or os.environ.get(f"{name.split('/')[0].upper()}_API_KEY") or ("none" if api_base else None)
     # Looking for a proxy goes through the whole environment, for every call: a sixth of what a call costs us.
-    transport = StdlibTransport(
+    # (By name: mypy would take an import from there for all that there is of DSPy.)
+    transport = import_module("dspy._vendor.lm15.transports").StdlibTransport(
         read_timeout=timeout, max_connections=_MOST_CONNECTIONS, trust_env=bool(urllib.request.getproxies())
     )
     return LM15Engine(

@@ -74,7 +74,8 @@ class Side:
         said = self._said()
         if said is None:
             raise UserError(f"{self.name} ended in the middle of the run; what it said stands above")
-        return Spent(*said, len(self.server.served().starts))
+        wall, cpu = said
+        return Spent(wall, cpu, len(self.server.served().starts))
 
     def _said(self) -> list[float] | None:
         assert self.process.stdout is not None
