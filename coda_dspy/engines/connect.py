@@ -4,12 +4,15 @@ import hashlib
 import json
 import os
 import re
+import urllib.request
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
 import dspy
 
+from coda_dspy.engines.limits import limit_of
 from coda_dspy.engines.metered import AsyncMeteredEngine, MeteredEngine
 from coda_dspy.engines.secrets import remember_password_of, remember_secret
 from coda_dspy.errors import EngineError, UserError
@@ -23,6 +26,7 @@ _ELSEWHERE = re.compile(r"url|endpoint|credential|_provider|fallback|callback|mo
 _OF_CONNECT = ("engine", "max_concurrency", "timeout", "progress")
 _NOT_OURS = ("n", "stream", "model", "model_list", "messages", "rollout_id", *_OF_CONNECT)
 _NUMBERS = {"temperature": (0, 2), "top_p": (0, 1)}
+_MOST_CONNECTIONS = 10_000  # connections are opened as they are needed: the endpoint's limit is the only one
 _COUNTS = {"max_tokens": (1, 1_000_000), "num_retries": (0, 100)}
 
 
@@ -31,7 +35,7 @@ def connect(
     api_base: str | None = None,
     *,
     api_key: str | None = None,
-    max_concurrency: int = 64,
+    max_concurrency: int = 256,
     timeout: float = 1800.0,
     progress: Callable[[int, int, str], None] | None = None,
     **decoding: Any,
@@ -51,7 +55,8 @@ def connect(
             or an object with `complete(Request) -> Response`.
         api_base: Address of an OpenAI-compatible server. A name without a provider is then taken as a model there.
         api_key: Key for the server. By default it comes from the provider's environment variable.
-        max_concurrency: Calls in flight at the same time.
+        max_concurrency: Calls in flight at this endpoint at the same time, by everything in the process; the last
+            connection decides. While the server refuses calls (429) there are fewer.
         timeout: Seconds without a byte from the server before a call counts as lost.
         progress: `(done bytes, total bytes, source)`, called while weights are fetched.
         decoding: `temperature`, `top_p`, `max_tokens`, `stop`, `seed`, `num_retries`, `cache`; anything else
@@ -122,7 +127,8 @@ def _custom(engine: Any, extras: dict[str, Any], concurrency: int, settings: dic
     # Engines of one name share DSPy's cache; one that has no name is given its own.
     name = str(getattr(engine, "label", f"custom/{type(engine).__name__.lower()}-{uuid4().hex[:12]}"))
     takes_seed = bool(getattr(engine, "takes_seed", False))
-    return _lm(name, MeteredEngine(engine, name, extras, concurrency, takes_seed), _fingerprint(None, extras), settings)
+    metered = MeteredEngine(engine, name, limit_of(id(engine), concurrency), extras, takes_seed)
+    return _lm(name, metered, _fingerprint(None, extras), settings)
 
 
 def _local(name: str, extras: dict[str, Any], concurrency: int, progress: Any, settings: dict[str, Any]) -> dspy.LM:
@@ -130,7 +136,7 @@ def _local(name: str, extras: dict[str, Any], concurrency: int, progress: Any, s
 
     engine = open_local(name.removeprefix(LOCAL), progress=progress)
     engine.load()  # a broken file is told here, not in the middle of the first question
-    metered = MeteredEngine(engine, name, extras, concurrency, takes_seed=True)
+    metered = MeteredEngine(engine, name, limit_of(engine.settings, concurrency), extras, takes_seed=True)
     return _lm(name, metered, _fingerprint(engine.fingerprint, extras), settings)
 
 
@@ -148,13 +154,14 @@ def _remote(
     if "/" not in name and api_base:
         name = f"hosted_vllm/{name}"
     inner = _native(name, api_base, api_key, timeout) or _through_litellm(name, api_base, api_key, timeout)
-    return _lm(name, MeteredEngine(inner, name, extras, concurrency), _fingerprint(api_base, extras), settings)
+    limit = limit_of(api_base.rstrip("/") if api_base else name.split("/")[0], concurrency)
+    return _lm(name, MeteredEngine(inner, name, limit, extras), _fingerprint(api_base, extras), settings)
 
 
 def _native(name: str, api_base: str | None, api_key: str | None, timeout: float) -> Any:
     """DSPy's own HTTP client, which keeps usage in the cache and costs a tenth of LiteLLM's time; `None` if unknown."""
     from dspy.clients.engines.lm15_engine import LM15Engine
-    from dspy.lm15 import RouterConfig, Timeouts, UnknownModelError, UnsupportedFeatureError
+    from dspy.lm15 import RouterConfig, UnknownModelError, UnsupportedFeatureError
 
     try:
         provider = LM15Engine(RouterConfig(env={})).resolve(name).provider
@@ -164,11 +171,16 @@ def _native(name: str, api_base: str | None, api_key: str | None, timeout: float
         return None
     # Self-hosted servers mostly take any key, but the client insists on one.
     api_key = api_key or os.environ.get(f"{name.split('/')[0].upper()}_API_KEY") or ("none" if api_base else None)
+    # Looking for a proxy goes through the whole environment, for every call: a sixth of what a call costs us.
+    # (By name: mypy would take an import from there for all that there is of DSPy.)
+    transport = import_module("dspy._vendor.lm15.transports").StdlibTransport(
+        read_timeout=timeout, max_connections=_MOST_CONNECTIONS, trust_env=bool(urllib.request.getproxies())
+    )
     return LM15Engine(
         RouterConfig(
             api_keys={provider: api_key} if api_key else None,
             base_urls={provider: api_base} if api_base else None,
-            timeouts=Timeouts(read=timeout),
+            transport=transport,
         )
     )
 

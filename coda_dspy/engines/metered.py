@@ -5,7 +5,6 @@ DSPy retries above the engine and caches above that, so this is the one place th
 
 import logging
 import re
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +24,7 @@ from dspy.lm15 import (
 )
 from dspy.lm15 import TimeoutError as EngineTimeout
 
+from coda_dspy.engines.limits import EndpointLimit
 from coda_dspy.engines.secrets import redact
 from coda_dspy.ledger import Entry
 
@@ -47,8 +47,8 @@ class MeteredEngine:
         inner: The engine that does the work: `complete(Request) -> Response`.
         wire_model: The model's name as the server knows it. The LM's own name may carry a fingerprint of the
             endpoint, because DSPy's cache key ignores where a reply came from.
+        limit: The endpoint's slots for calls in flight; calls without one wait.
         extras: Sampling settings that DSPy has no field for (`top_k`, `min_p`, `chat_template_kwargs`, …).
-        max_concurrency: Calls in flight at this endpoint at the same time; further ones wait.
         takes_seed: Send a seed derived from the rollout id.
 
     Attributes:
@@ -65,17 +65,17 @@ class MeteredEngine:
         self,
         inner: Any,
         wire_model: str,
+        limit: EndpointLimit,
         extras: Mapping[str, Any] | None = None,
-        max_concurrency: int = 64,
         takes_seed: bool = False,
     ) -> None:
         self.inner = inner
         self.wire_model = wire_model
+        self.limit = limit
         self.extras = dict(extras or {})
         self.takes_seed = takes_seed
         self.continues_replies = bool(getattr(inner, "continues_replies", False))
         self.refused: set[str] = set() if getattr(inner, "takes_effort", True) else {"reasoning"}
-        self._slots = threading.BoundedSemaphore(max_concurrency)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "MeteredEngine":
         return self  # copies of a program share the connection, its limit and what it refused
@@ -106,7 +106,7 @@ class MeteredEngine:
         return replace(request, model=self.wire_model, config=replace(request.config, **without, extensions=extensions))
 
     def _try(self, request: Request) -> Response:
-        with self._slots:
+        with self.limit.slot():
             started = time.monotonic()
             try:
                 response: Response = _plausible(self.inner.complete(request))

@@ -231,3 +231,24 @@ def test_engines_without_a_name_do_not_share_the_cache() -> None:
 def test_bad_arguments_are_explained(arguments: dict, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         connect(**{"engine": "openai/fake", **arguments})
+
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+def test_the_environment_is_not_searched_for_a_proxy_at_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    looked: list[bool] = []
+    monkeypatch.setattr("dspy._vendor.lm15.transports._proxy.getproxies", lambda: looked.append(True) or {})
+    with FakeOpenAIServer(lambda call: "hello") as server:
+        assert connect("openai/fake", server.url)("hi") == ["hello"]
+    assert looked == []
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeOpenAIServer(lambda call: "hello") as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        with pytest.raises(EngineError, match=r"no such path: http://engine\.invalid/v1/chat/completions"):
+            AdaptiveCoda(ONCE, lm=connect("openai/fake", "http://engine.invalid/v1"))(question="Q?")
