@@ -8,7 +8,7 @@ from coda_dspy.concurrency import fan_out
 from coda_dspy.signatures import RateSolution
 
 from .ballot import Ballot, Scores
-from .judging import judged, last_number, traces
+from .judging import judged, last_number, shown, traces
 
 ENDING = "End with one line: Rating: <a number from 0 to 10>"
 _RATING = re.compile(r"\brating\s*(?:\([^)\n]*\))?[\s:=*\[]{0,6}(-?\d+(?:\.\d+)?)", re.IGNORECASE)
@@ -24,7 +24,7 @@ class Judge(dspy.Module):
     def forward(self, ballot: Ballot) -> Scores:
         """The ratings; all equal where one of them cannot be read, for no opinion is not a bad one."""
         places = range(len(ballot.classes))
-        replies = fan_out(lambda i: judged(self.rate, i, solution=ballot.text(i), ending=ENDING), places)
+        replies = fan_out(lambda i: judged(self.rate, i, solution=shown(ballot, i), ending=ENDING), places)
         ratings = [last_number(_RATING, reply) for reply in replies]
         if any(rating is None or not 0 <= rating <= 10 for rating in ratings):
             return Scores([0.0] * len(ratings), traces(replies))
