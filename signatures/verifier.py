@@ -54,8 +54,8 @@ class CompareOutputs(dspy.Signature):
 
     question: str = dspy.InputField(desc="Task")
     given: str = dspy.InputField(desc="Input")
-    first: str = dspy.InputField(desc="Output 1")
-    second: str = dspy.InputField(desc="Output 2")
+    one: str = dspy.InputField(desc="Output 1")
+    other: str = dspy.InputField(desc="Output 2")
     ending: str = dspy.InputField(desc="How the reply ends")
     verdict: str = dspy.OutputField(desc="what the output has to be, with the right one of the two in its last line")
 

@@ -64,8 +64,8 @@ class Distinguish(dspy.Module):
         return Scores(values_of(ballot, points, contenders(ballot)), trace, contradicted)
 
     def _compared(self, seen: _Seen, order: int) -> Reply | None:
-        first, second = seen.outputs[order], seen.outputs[1 - order]
-        return judged(self.compare, order, 1, given=seen.given, first=first, second=second, ending=ENDING)
+        one, other = seen.outputs[order], seen.outputs[1 - order]
+        return judged(self.compare, order, 1, given=seen.given, one=one, other=other, ending=ENDING)
 
 
 def _inputs(example: Case, reply: Reply | None) -> list[Case]:

@@ -114,12 +114,12 @@ def test_without_an_input_that_tells_them_apart_nothing_is_judged(inputs: str) -
     assert (result.answer, len(result.calls)) == (WRONG, 1)
 
 
-def tested(*tests: str) -> Chosen:
+def by_tests(*tests: str) -> Chosen:
     return chosen("codet", PROGRAMS, lambda call: block("\n".join(tests)), task=TASK)
 
 
 def test_the_program_that_passes_more_generated_tests_is_chosen() -> None:
-    result = tested("assert double(3) == 6", "assert double(2) == 4", "assert double(5) == 10")
+    result = by_tests("assert double(3) == 6", "assert double(2) == 4", "assert double(5) == 10")
     assert (result.answer, len(result.calls)) == (RIGHT, 2)
 
 
@@ -133,7 +133,7 @@ def test_votes_count_among_programs_that_agree_with_tests() -> None:
 
 @pytest.mark.parametrize("test", ["assert other(3) == 6", "print(double(3))", "assert double(3)", "double(3) == 6"])
 def test_what_is_no_test_of_the_function_is_left_out(test: str) -> None:
-    assert tested(test).answer == WRONG
+    assert by_tests(test).answer == WRONG
 
 
 def test_tests_of_whole_programs_are_inputs_and_outputs() -> None:
