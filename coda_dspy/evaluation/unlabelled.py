@@ -6,7 +6,7 @@ maximization (Dawid and Skene's model with one parameter each), from where the v
 sources that repeat each other's mistakes look better than they are.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import log, sqrt
 from typing import NamedTuple
@@ -29,27 +29,23 @@ class Opinion(NamedTuple):
     answer: int
 
 
-def accuracies(opinions: Sequence[Sequence[Opinion]], answers: Sequence[int]) -> dict[str, Share]:
+def accuracies(opinions: Sequence[Sequence[Opinion]], answers: int) -> dict[str, Share]:
     """How often each source names the right answer, with a 95 % interval.
 
     Args:
-        opinions: Of each question; an opinion is a place among its answers.
-        answers: How many answers each question has, at least two.
+        opinions: Of each question, those on which all agree included: they tell most.
+        answers: How many answers there are to each question, those that nobody named included; at least two.
     """
-    found = dict.fromkeys(sorted({o.source for of in opinions for o in of}), 0.0)
-    right = [
-        _normal([1.0 + sum(o.answer == a for o in of) for a in range(n)])
-        for of, n in zip(opinions, answers, strict=True)
-    ]
-    counts: dict[str, int] = {}
+    counts = Counter(o.source for of in opinions for o in of)
+    right = [_normal([1.0 + sum(o.answer == a for o in of) for a in range(answers)]) for of in opinions]
+    found: dict[str, float] = {}
     for _ in range(_ROUNDS):
-        sums, counts = defaultdict(lambda: _PRIOR / 2), defaultdict(int)
+        sums = dict.fromkeys(counts, _PRIOR / 2)
         for of, shares in zip(opinions, right, strict=True):
             for source, answer in of:
                 sums[source] += shares[answer]
-                counts[source] += 1
-        found = {source: sums[source] / (counts[source] + _PRIOR) for source in found}
-        right = [_right(of, n, found) for of, n in zip(opinions, answers, strict=True)]
+        found = {source: sums[source] / (n + _PRIOR) for source, n in counts.items()}
+        right = [_right(of, answers, found) for of in opinions]
     return {source: _share(p, counts[source]) for source, p in found.items()}
 
 
@@ -85,21 +81,23 @@ def estimated(records: Sequence[PoolRecord], preferred: Mapping[JudgeName, Mappi
 
 
 def _lessons(kind: str, records: Sequence[PoolRecord], preferred: Mapping[JudgeName, Mapping[int, int]]) -> Lessons:
-    open_ones = [i for i, r in enumerate(records) if r.task and r.task["kind"] == kind and len(r.classes) > 1]
-    if not open_ones:
+    places = [i for i, r in enumerate(records) if r.task and r.task["kind"] == kind and r.classes]
+    named = [len(records[i].classes) for i in places if len(records[i].classes) > 1]
+    if not named:
         return Lessons()
-    answers = [len(records[i].classes) for i in open_ones]
-    found = accuracies([_opinions(records[i], i, preferred) for i in open_ones], answers)
-    others = sum(n - 1 for n in answers) / len(answers)
-    chance = sum(1 / n for n in answers) / len(answers)
+    others = max(named) - 1
+    found = accuracies([_opinions(records[i], i, preferred) for i in places], others + 1)
+    chance = sum(1 / n for n in named) / len(named)  # of a judge, who chooses among the answers that were named
     unseen = Share(value=chance, low=0.0, high=1.0, n=0)
     votes = {path: found.get(path, unseen) for path in PATHS}
     judges = {name: found[name] for name in preferred if name in found}
-    by_chance = Share(value=chance, low=chance, high=chance, n=len(open_ones))
+    by_chance = Share(value=chance, low=chance, high=chance, n=len(named))
     return Lessons(
         votes={path: Voting(accuracy=p, weight=_weight(p.value, others)) for path, p in votes.items()},
         judges={
-            name: Judging(accuracy=p, chance=by_chance, weight=_weight(p.value, others) if p.low > chance else 0.0)
+            name: Judging(
+                accuracy=p, chance=by_chance, weight=_weight(p.value, 1 / chance - 1) if p.low > chance else 0.0
+            )
             for name, p in judges.items()
         },
     )

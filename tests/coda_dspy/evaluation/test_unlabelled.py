@@ -32,7 +32,7 @@ def test_accuracies_are_found_within_their_intervals() -> None:
     for seed in range(10):
         source = random.Random(seed)
         said = [[Opinion(name, int(draw(source, p)) - 1) for name, p in truth.items()] for _ in range(400)]
-        found = accuracies(said, [len(ANSWERS)] * len(said))
+        found = accuracies(said, len(ANSWERS))
         within += sum(found[name].low - 0.03 <= p <= found[name].high + 0.03 for name, p in truth.items())
     assert within >= 36  # of 40; the interval is that of a share, and what is right is a guess as well
 
