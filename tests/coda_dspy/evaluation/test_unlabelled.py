@@ -1,7 +1,7 @@
 """Accuracies that are estimated without gold answers, on opinions whose truth is known."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import dspy
@@ -13,7 +13,6 @@ from coda_dspy.candidate import Candidate
 from coda_dspy.evaluation import PoolRecord
 from coda_dspy.evaluation.selecting import compare, without_gold
 from coda_dspy.evaluation.unlabelled import Opinion, accuracies, estimated
-from coda_dspy.learned import Learned
 from coda_dspy.task import PATHS, Path
 from coda_dspy.testing import ScriptedCall
 from coda_dspy.verifier import Verifier
@@ -61,33 +60,34 @@ def test_the_better_path_weighs_more_and_grades_are_not_looked_at() -> None:
     assert estimated(blind, {}) == estimated(records, {})
 
 
-def gains(judge_accuracy: float | None) -> tuple[float, Learned]:
-    """What unlabelled weights gain over the vote where a judge rates like this; `None` is a judge of no opinion."""
-    source = random.Random(1)
-    liked: dict[str, str] = {}
+def rating(accuracy: float | None) -> Callable[[ScriptedCall], str]:
+    """A judge whose ratings prefer the right answer so often; without an accuracy it has no opinion."""
+    source, liked = random.Random(1), dict[str, str]()
 
     def script(call: ScriptedCall) -> str:
-        if "Rating" not in call.prompt or judge_accuracy is None:
+        if "Rating" not in call.prompt or accuracy is None:
             return "no idea"
         question = call.prompt.split("?")[0]
-        liked.setdefault(question, draw(source, judge_accuracy))
+        if question not in liked:
+            liked[question] = draw(source, accuracy)
         return f"Rating: {9 if f'Answer: {liked[question]}' in call.prompt else 2}"
 
-    _, lm = engine(script)
-    records = pool(2, TRUTH, 40)
-    with dspy.context(lm=lm):
-        (found,) = compare(records, ["unlabelled"], Verifier(), Budget(), workers=1)
-        return found.gain.value, without_gold(records, Verifier(), Budget(), workers=1)
+    return script
 
 
 @pytest.mark.parametrize("accuracy", [None, 0.25])
 def test_with_useless_judges_it_is_no_worse_than_the_vote(accuracy: float | None) -> None:
-    gain, learned = gains(accuracy)
-    assert gain >= -0.05
+    _, lm = engine(rating(accuracy))
+    records = pool(2, TRUTH, 25)
+    with dspy.context(lm=lm):
+        learned = without_gold(records, Verifier(), Budget(), workers=1)
+        (found,) = compare(records, ["weighted"], Verifier(), Budget(), workers=1, learned=learned)
+    assert found.gain.value >= -0.05
     assert all(judging.weight < 1 for judging in learned.of("math").judges.values())
 
 
 def test_a_good_judge_is_found_and_helps() -> None:
-    gain, learned = gains(0.95)
-    assert learned.of("math").judges["judge"].weight > 1
-    assert gain > 0.05
+    _, lm = engine(rating(0.95))
+    with dspy.context(lm=lm):
+        (found,) = compare(pool(2, TRUTH, 25), ["unlabelled"], Verifier(), Budget(), workers=1)
+    assert found.gain.value > 0.05
