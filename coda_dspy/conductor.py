@@ -10,7 +10,7 @@ from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
 from coda_dspy.executor import Executor
 from coda_dspy.planner import Planner
-from coda_dspy.program import Conductor, Outcome, elected, refuse_silence
+from coda_dspy.program import Conductor, Outcome, elected, refuse_silence, verified
 from coda_dspy.question import current_question, tried
 from coda_dspy.reflector import Reflector
 from coda_dspy.sampling import Sample
@@ -57,11 +57,7 @@ class Coda(Conductor):
         candidates = self._attempts(lambda i: self._attempt(path, i, approaches[i], spare))
         if not candidates:
             candidates = _flat(spare)
-        verdict = self.verifier(candidates)
-        if verdict is None:
-            return Outcome(None, None, (), candidates)
-        chosen = verdict.candidate
-        return Outcome(chosen, chosen.path, verdict.classes, candidates, chosen.trace + verdict.trace)
+        return verified(candidates, candidates, self.verifier(candidates))
 
     def probe(self, votes: int) -> None:
         """For a code task on which there will be a vote: inputs on which its programs are compared."""
@@ -140,6 +136,7 @@ class AdaptiveCoda(Conductor):
     def solve(self) -> Outcome:
         """Steps 1 to 3 of Algorithm 2; S is the list of votes."""
         budget = self.budget
+        verifier = self.coda.verifier
         coding = budget.num_attempts_coding if current_question().task.kind == "math" else 0
         self._check_attempts(coding)
         self.coda.probe(budget.num_attempts_baseline + budget.num_attempts_coda * budget.best_of_n)
@@ -161,20 +158,23 @@ class AdaptiveCoda(Conductor):
         later += ["coda"] * budget.num_attempts_coda
         for _, cast, number in steps:
             attempts, later = attempts + later[:number], later[number:]
-            votes += vote(cast, number, rule_of_majority(attempts, later), before=votes)
+            only_majority = bool(later) or verifier.decides_last_vote()
+            votes += vote(cast, number, rule_of_majority(attempts, later, only_majority), before=votes)
             classes = answer_classes(votes)
             refuse_silence(current_question())
             if is_decided(classes, attempts, later):
                 return elected(votes, votes, classes)
-        # Step 3: num_attempts_coda runs of Algorithm 1, all into S; then the plurality of S.
+        # Step 3: num_attempts_coda runs of Algorithm 1, all into S; then the plurality of S, or what the verifier says.
         runs: dict[int, Outcome] = {}
-        rule = rule_of_plurality("coda")
+        rule = None if verifier.decides_last_vote() else rule_of_plurality("coda")
         cast_by_coda = vote(lambda run: self._coda_run(run, runs), budget.num_attempts_coda, rule, before=votes)
         in_order = [runs[run] for run in sorted(runs)]
         candidates = [*(votes or _flat(spare)), *(c for outcome in in_order for c in outcome.candidates)]
         s = votes + cast_by_coda or _flat(spare) + [o.chosen for o in in_order if o.chosen is not None]
         if not s and budget.num_attempts_coda:
             return self.coda.last_resort()
+        if verifier.decides_last_vote():
+            return verified(s, candidates, verifier(s))
         return elected(s, candidates, answer_classes(s))
 
     def _check_attempts(self, coding: int) -> None:

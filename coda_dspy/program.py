@@ -12,6 +12,7 @@ from coda_dspy.candidate import Candidate
 from coda_dspy.errors import EngineFailed, EngineSilent, UserError
 from coda_dspy.learned import Learned
 from coda_dspy.question import Question, open_question
+from coda_dspy.selectors import Verdict
 from coda_dspy.task import Path, Task
 from coda_dspy.voting import AnswerClass, plurality
 
@@ -122,6 +123,15 @@ def elected(votes: list[Candidate], candidates: list[Candidate], classes: Sequen
     members = [votes[position] for position in winner.members]
     trace = tuple(entry for member in members for entry in member.trace)
     return Outcome(members[0], members[-1].path, classes, candidates, trace)
+
+
+def verified(votes: list[Candidate], candidates: list[Candidate], verdict: Verdict | None) -> Outcome:
+    """What the verifier chose among the votes. Its path is that of the last pass that voted for it."""
+    if verdict is None:
+        return Outcome(None, None, (), candidates)
+    path = votes[verdict.chosen.members[-1]].path
+    trace = verdict.candidate.trace + verdict.trace
+    return Outcome(verdict.candidate, path, verdict.classes, candidates, trace)
 
 
 def _extend_trace(outcome: Outcome) -> None:

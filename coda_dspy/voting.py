@@ -14,6 +14,7 @@ from math import comb
 
 Same = Callable[[str, str], bool]
 IsSettled = Callable[["Sequence[AnswerClass]", int], bool]
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ def _belongs(answer: str, group: list[int], answers: Sequence[str | None], same:
 def plurality(classes: Sequence[AnswerClass]) -> AnswerClass | None:
     """The class with most votes; ties go to the one whose first vote comes first. `None` without votes."""
     return max(classes, key=_rank, default=None)
+
+
+def ranked(classes: Sequence[AnswerClass]) -> list[int]:
+    """Places of the classes, from the one that leads the vote down."""
+    return sorted(range(len(classes)), key=lambda place: _rank(classes[place]), reverse=True)
 
 
 def _rank(c: AnswerClass, more: int = 0, weight: int = 1) -> tuple[int, int, int]:
@@ -145,7 +151,7 @@ def beta_confidence(leader: int, runner_up: int) -> float:
     return sum(comb(total, k) for k in range(leader + 1)) / 2**total
 
 
-def beta_is_sure(classes: Sequence[AnswerClass], confidence: float = 0.95) -> bool:
+def beta_is_sure(classes: Sequence[AnswerClass], confidence: float = CONFIDENCE) -> bool:
     """Whether the leader is ahead of the runner-up with the given probability."""
     leader = plurality(classes)
     if leader is None:

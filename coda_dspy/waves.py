@@ -10,6 +10,7 @@ from coda_dspy.question import current_question
 from coda_dspy.task import Path
 from coda_dspy.verifier import answer_classes, vote_weight
 from coda_dspy.voting import (
+    CONFIDENCE,
     AnswerClass,
     IsSettled,
     beta_is_sure,
@@ -19,7 +20,6 @@ from coda_dspy.voting import (
 )
 
 Cast = Callable[[int], list[Candidate]]
-CONFIDENCE = 0.95
 
 
 class Rule(NamedTuple):
@@ -70,12 +70,13 @@ def rule_of_plurality(path: Path) -> Rule | None:
     return None if current_question().budget.early_exit == "off" else Rule(is_settled, weight)
 
 
-def rule_of_majority(attempts: Sequence[Path], later: Sequence[Path]) -> Rule | None:
-    """Steps 1 and 2 end with a strict majority of all attempts so far; without one, a later step needs every vote.
+def rule_of_majority(attempts: Sequence[Path], later: Sequence[Path], alone: bool) -> Rule | None:
+    """Steps 1 and 2 end with a strict majority of all attempts so far; without one, what follows needs every vote.
 
     Args:
         attempts: Paths of the attempts of the steps so far, this one included.
-        later: Paths of those of the steps that follow; without any, only the plurality matters.
+        later: Paths of those of the steps that follow.
+        alone: Nothing but that majority ends the step. Otherwise no vote follows, and the plurality decides.
     """
 
     def is_settled(classes: Sequence[AnswerClass], remaining: int) -> bool:
@@ -83,7 +84,7 @@ def rule_of_majority(attempts: Sequence[Path], later: Sequence[Path]) -> Rule | 
 
     if not attempts or current_question().budget.early_exit == "off":
         return None
-    return Rule(is_settled, vote_weight(attempts[-1])) if later else rule_of_plurality(attempts[-1])
+    return Rule(is_settled, vote_weight(attempts[-1])) if alone else rule_of_plurality(attempts[-1])
 
 
 def is_decided(classes: Sequence[AnswerClass], attempts: Sequence[Path], to_come: Sequence[Path]) -> bool:
@@ -104,6 +105,6 @@ def leader_is_sure(classes: Sequence[AnswerClass], to_come: Sequence[Path]) -> b
         return False
     model = question.lessons.answers if question.budget.early_exit == "learned" else None
     if model is None or len(to_come) > LONGEST:
-        return beta_is_sure(classes, CONFIDENCE)
+        return beta_is_sure(classes)
     weights = [vote_weight(path) for path in to_come] or [1]
     return model.leader_wins(classes, len(to_come), min(weights), max(weights)) >= CONFIDENCE

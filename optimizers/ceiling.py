@@ -7,8 +7,8 @@ import dspy
 
 from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.evaluation import Gradable
-from coda_dspy.evaluation.selecting import JUDGES
 from coda_dspy.program import Conductor
+from coda_dspy.selectors.costs import judges_of, most_calls
 
 from .budgets import budget_at, has_a_choice, point_name
 from .budgets.search import MOST_TO_ENUMERATE
@@ -132,13 +132,16 @@ class _Most:
         return _together(name, before, _asking(name, programs, plan.train), optimizing, before)
 
     def judging(self) -> Phase:
-        """Each judge on pairs of answers, which it reads in two calls: one for each, or one in either order."""
+        """Each judge that suits the questions on pairs of answers."""
         judging = [program.budget for program in self.found() if has_a_choice(program.budget)]
         if not judging:
             return Phase("judges", 0, 0, 0)
-        questions = min(MOST_JUDGED, self._plan.validation) * len(JUDGES)
-        calls = questions * 2 * max(len(budget.efforts("judge")) for budget in judging)
-        return Phase("judges", questions, calls, calls * judging[0].max_tokens["judge"])
+        pairs = min(MOST_JUDGED, self._plan.validation)
+        judges = [judges_of(question.task.kind) for question in self._questions]
+        dearest = max(judges, key=lambda names: sum(most_calls(name, 2) for name in names))
+        efforts = max(len(budget.efforts("judge")) for budget in judging)
+        calls = pairs * sum(most_calls(name, 2) for name in dearest) * efforts
+        return Phase("judges", pairs * max(map(len, judges)), calls, calls * judging[0].max_tokens["judge"])
 
     def searching(self, name: str) -> Phase:
         """Every trial on all validation questions, for a race may stop none."""

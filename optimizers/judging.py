@@ -9,6 +9,7 @@ from coda_dspy.conductor import AdaptiveCoda
 from coda_dspy.errors import EngineSilent
 from coda_dspy.evaluation import PoolRecord, Result
 from coda_dspy.evaluation.selecting import JUDGES, Judgment, judgments
+from coda_dspy.selectors.costs import judges_of
 from coda_dspy.task import PATHS, Path
 
 from .budgets import has_a_choice
@@ -27,8 +28,14 @@ def judge(bench: Workbench, program: AdaptiveCoda, records: Sequence[PoolRecord]
     if not has_a_choice(program.budget):
         return {}
     pairs = [pair for record in records if (pair := pair_of(record)) is not None][:MOST_JUDGED]
-    bench.watcher.phase("judges", len(pairs) * len(JUDGES))
-    return {name: _judged(bench, program, name, pairs) for name in JUDGES}
+    asked = {name: [pair for pair in pairs if name in judges_of(kind_of(pair))] for name in JUDGES}
+    bench.watcher.phase("judges", sum(map(len, asked.values())))
+    return {name: _judged(bench, program, name, fit) for name, fit in asked.items() if fit}
+
+
+def kind_of(record: PoolRecord) -> str:
+    """The kind of a question that is not private."""
+    return str((record.task or {})["kind"])
 
 
 def pair_of(record: PoolRecord) -> PoolRecord | None:

@@ -14,6 +14,7 @@ from coda_dspy.learned import Learned, Lessons, Share
 from coda_dspy.task import Path
 
 from .answer_counts import fit_answer_counts
+from .corroboration import corroboration
 from .paths import PathComparison
 from .skills import Votes
 from .weights import judging, voting
@@ -62,6 +63,8 @@ def _lessons(
         "judges": {name: judging(made) for name, made in judgments.items() if made},
         **(voting(votes, meet, _wrong_pairs(records, compared)) if len(meet) >= LEAST else {}),
     }
+    known: dict[Path, float] = {path: found.weight for path, found in parts.get("votes", {}).items()}
+    parts["corroboration"] = corroboration(records, lambda path: known[path] if any(known.values()) else 1.0)
     if compared is not None:
         parts |= {"first_path": compared.better, "agreement": _agreement(compared)}
     return Lessons(**parts)

@@ -11,13 +11,14 @@ from .budgets import Point, Trial, budget_at, pick, point_name
 from .candidates import outlines
 from .workbench import SEARCH_ENDS, Workbench, at_budget
 
-_LESSONS = {"early_exit": "learned", "verifier": "weighted", "first_path": "learned"}  # what uses what was learned
+# What uses what was learned.
+_LESSONS = {"early_exit": ("learned",), "verifier": ("weighted", "agreement"), "first_path": ("learned",)}
 
 
 def at(program: AdaptiveCoda, point: Point) -> AdaptiveCoda:
     """A copy at the budget of a point; without what was learned where that budget does not use it."""
     copy = at_budget(program, **budget_at(program.budget, point).dump_state())
-    if not any(getattr(copy.budget, field) == value for field, value in _LESSONS.items()):
+    if not any(getattr(copy.budget, field) in values for field, values in _LESSONS.items()):
         copy.learned.load_state({})
     return copy
 

@@ -150,7 +150,7 @@ def with_lessons(point: Point, program: AdaptiveCoda) -> list[Point]:
     variants: list[Point] = []
     if any(lessons.answers is not None for lessons in known):
         variants.append({"early_exit": "learned"})
-    if any(lessons.votes for lessons in known):
+    if any(lessons.votes or lessons.corroboration for lessons in known):
         variants.append({"verifier": "weighted"})
     if len(variants) == 2:
         variants.append({**variants[0], **variants[1]})

@@ -67,7 +67,8 @@ def _alternatives(wrong_pairs: Sequence[tuple[int, int]]) -> Measured:
 def judging(made: Sequence[Judgment]) -> Judging:
     """What a judge weighs: nothing, unless its preferences are surely better than chance.
 
-    A judge that prefers what it reads first comes to no preference in two orders, and so has none that could count.
+    One that goes by the place comes to no preference in two orders, and where it does by accident, that says little.
+    It is known by contradicting itself in more than half of the cases, for one that guesses does so in half of them.
 
     Args:
         made: Its judgments; at least one.
@@ -79,9 +80,11 @@ def judging(made: Sequence[Judgment]) -> Judging:
     drawn = {name: min(max(v, 0.0), 1.0) for name, v in mean_of([j.chance for j in made])._asdict().items()}
     chance = Share(**drawn, n=len({j.id for j in made}))
     found = _shrunk([sum(right) / len(right) for right in by_question.values()], chance.value)
-    useful = found.low > chance.value
+    twice = [float(j.contradicted) for j in made if j.contradicted is not None]
+    contradicting = _shrunk(twice, 0.5) if twice else None
+    useful = found.low > chance.value and (contradicting is None or contradicting.low <= 0.5)
     weight = _weight(found.value, (1 - chance.value) / chance.value) if useful else 0.0
-    return Judging(accuracy=found, chance=chance, weight=weight)
+    return Judging(accuracy=found, chance=chance, weight=weight, contradicting=contradicting)
 
 
 def _shrunk(shares: Sequence[float], mean: float, strength: float = STRENGTH) -> Share:

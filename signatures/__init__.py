@@ -19,9 +19,18 @@ from .coder import (
 from .executor import Execute, Refine, Solve, SolveAtOnce
 from .planner import Plan, PlanAndChoosePath, ProposeApproach
 from .reflector import Reflect
-from .verifier import CompareSolutions, RateSolution
+from .verifier import (
+    CompareOutputs,
+    CompareSolutions,
+    ProposeTests,
+    RateSolution,
+    SelectSolution,
+    TellApart,
+    WriteCheck,
+)
 
 __all__ = [
+    "CompareOutputs",
     "CompareSolutions",
     "ComputePlan",
     "Execute",
@@ -33,11 +42,15 @@ __all__ = [
     "PlanAndChoosePath",
     "ProposeApproach",
     "ProposeInputs",
+    "ProposeTests",
     "RateSolution",
     "Refine",
     "Reflect",
     "ReformulateProgram",
+    "SelectSolution",
     "Solve",
     "SolveAtOnce",
+    "TellApart",
+    "WriteCheck",
     "WriteProgram",
 ]

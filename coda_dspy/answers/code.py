@@ -1,9 +1,8 @@
 """Programs as answers: two of them are the same if they do the same."""
 
-import ast
-
 from coda_dspy.programs import behaviour, has_input, program_in
 from coda_dspy.programs.cases import Case
+from coda_dspy.programs.source import without_comments
 from coda_dspy.task import Task
 
 
@@ -16,7 +15,7 @@ def same(task: Task, a: str, b: str) -> bool:
     """Whether two programs do the same on every input that is known; without any, whether they are the same code."""
     inputs = inputs_of(task)
     if not inputs:
-        return _code(a) == _code(b)
+        return without_comments(a) == without_comments(b)
     return behaviour(a, inputs, task.entry_point) == behaviour(b, inputs, task.entry_point)
 
 
@@ -29,10 +28,3 @@ def wanted(task: Task) -> str:
     """The line that tells a model how to end its reply."""
     form = f"that defines `{task.entry_point}`" if task.entry_point else "that reads standard input and prints"
     return f"Give one ```python code block with the whole program {form}."
-
-
-def _code(program: str) -> str:
-    try:
-        return ast.unparse(ast.parse(program))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return program.strip()

@@ -24,9 +24,14 @@ class Budget(Parameter):
         use_reflection: Without it, every execution is a candidate itself (an ablation of the paper).
         use_tests: Without it, programs are tried neither on public tests nor on the examples in the task (an ablation
             of the paper).
-        verifier: `majority`, `judge` (absolute ratings), `pairwise` (comparisons in both orders) or `weighted`: each
-            vote weighs what was learned of its path, in both algorithms, and in Algorithm 1 the judges that were found
-            to be better than chance weigh in. Where nothing was learned it is `majority`.
+        verifier: Who chooses among candidates. `majority`, `judge` (absolute ratings), `pairwise` (comparisons of the
+            three leading answers, in both orders) choose in Algorithm 1. The others decide the last vote of
+            Algorithm 2 too: `weighted` (each vote weighs what was learned of its path, and so do paths that agree and
+            the judges that were found to be better than chance; `majority` where nothing was learned), `agreement`
+            (what was reached both in words and by program counts more), `genselect` (one comparison of all answers,
+            voted on), `check` (programs that test the answers; maths), `distinguish` (the two leading programs are run
+            on inputs that tell them apart; code), `codet` (programs and generated tests that agree; code). All but
+            `judge` ask only where the vote is open.
         num_attempts_baseline: Direct attempts of Algorithm 2, step 1, 0 to 256.
         num_attempts_coding: Runs of the coding agent, step 2, 0 to 256; for maths only.
         num_attempts_coda: Runs of Algorithm 1 in step 3 of Algorithm 2, 0 to 64.

@@ -6,7 +6,9 @@ from typing import Any
 from coda_dspy.errors import UserError
 from coda_dspy.ledger import STAGES
 
-VERIFIERS = ("majority", "judge", "pairwise", "weighted")
+# The first three verify within Algorithm 1; the others decide the last vote of Algorithm 2 as well.
+OF_ALGORITHM_1 = ("majority", "judge", "pairwise")
+VERIFIERS = (*OF_ALGORITHM_1, "weighted", "agreement", "genselect", "check", "distinguish", "codet")
 EARLY_EXITS = ("off", "lossless", "beta", "learned")
 EFFORTS = ("low", "medium", "high")
 FIRST_PATHS = ("direct", "code", "learned")

@@ -84,8 +84,11 @@ def _lessons(found: "Lessons") -> Iterator[tuple[str, list[str]]]:
         yield f"votes.{path}", _cells(voting.accuracy, f"weight {voting.weight:g}")
     if found.alternatives is not None:
         yield "alternatives", _cells(found.alternatives)
+    if found.corroboration is not None:
+        yield "corroboration", _cells(found.corroboration)
     for judge, judging in found.judges.items():
         said = f"weight {judging.weight:g}, chance {judging.chance.value:.1%}"
+        said += f", contradicting {judging.contradicting.value:.0%}" if judging.contradicting else ""
         yield f"judges.{judge}", _cells(judging.accuracy, said)
     if found.answers is not None:
         alphas = ", ".join(f"α {c.alpha:g} {c.share:.0%}" for c in found.answers.concentrations if c.share >= 0.01)

@@ -23,7 +23,8 @@ from coda_dspy.errors import UserError
     "--selector",
     "selectors",
     multiple=True,
-    help="majority, first, oracle, judge, pairwise, weighted; repeatable. Default: majority, first and oracle.",
+    help="majority, first, oracle, judge, pairwise, weighted, agreement, genselect, check, distinguish, codet, "
+    "unlabelled; repeatable. Default: majority, first and oracle.",
 )
 @engine_options
 @click.option("--profile", metavar="FILE|NAME", help="A tuned profile: its judges, and what votes weigh.")
@@ -55,7 +56,7 @@ def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, 
     import dspy
 
     from coda_dspy.budget import Budget, parse_fields
-    from coda_dspy.evaluation.selecting import JUDGES
+    from coda_dspy.evaluation.selecting import JUDGES, UNLABELLED
     from coda_dspy.profiles import find
     from coda_dspy.verifier import Verifier
 
@@ -68,7 +69,7 @@ def _judges(options: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, Any, 
         verifier, budget, learned = program.coda.verifier, program.budget, program.learned
         adapter = profile.adapter
     weighing = "weighted" in names and learned is not None and learned.asks_judges
-    if not weighing and not any(name in JUDGES for name in names):
+    if not weighing and not any(name in (*JUDGES, UNLABELLED) for name in names):
         return verifier, budget, learned, adapter, nullcontext()
     lm = choice.connect(profile.engine, profile.decoding) if profile is not None else choice.connect()
     return verifier, budget.replace(**changes), learned, adapter, dspy.context(lm=lm)

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_args
 
-from coda_dspy.budget import Budget
+from coda_dspy.budget import VERIFIERS, Budget
 from coda_dspy.concurrency import fan_out
 from coda_dspy.errors import UserError
-from coda_dspy.learned import Learned
+from coda_dspy.learned import JudgeName, Learned
 from coda_dspy.program import refuse_silence
 from coda_dspy.question import open_question
 from coda_dspy.selectors import Ballot, Scores, Selector, decide, majority
+from coda_dspy.selectors.costs import judges_of
 from coda_dspy.task import Path, Task
 from coda_dspy.verifier import Verifier, vote_weight
 from coda_dspy.voting import AnswerClass
@@ -18,13 +19,17 @@ from coda_dspy.voting import AnswerClass
 from .pool import PoolRecord
 from .result import Result
 from .statistics import Accuracy, Difference, Estimate, accuracy, closure_of, paired_difference
+from .unlabelled import estimated
 
+S = TypeVar("S")
 T = TypeVar("T")
 # Those that ask no engine; `plurality` is another name for the mode that the paper calls majority voting.
 OFFLINE = ("majority", "plurality", "first", "oracle")
-JUDGES = ("judge", "pairwise")
-ASKING = (*JUDGES, "weighted")  # `weighted` asks the judges that were learned to be of use, if any
-SELECTORS = (*OFFLINE, *ASKING)
+JUDGES: tuple[JudgeName, ...] = get_args(JudgeName)
+OF_VERIFIER = tuple(name for name in VERIFIERS if name != "majority")  # chosen as the verifier chooses
+# `weighted`, by weights that are estimated on the pool itself, without its gold answers.
+UNLABELLED = "unlabelled"
+SELECTORS = (*OFFLINE, *OF_VERIFIER, UNLABELLED)
 
 
 class Selection(NamedTuple):
@@ -52,11 +57,13 @@ class Judgment(NamedTuple):
         id: The question's id.
         right: Whether the class that it preferred is right; `None` where it preferred no single one.
         chance: The share of the classes that are right.
+        contradicted: Whether it said something else in another order; `None` where it was not asked in two.
     """
 
     id: str
     right: bool | None
     chance: float
+    contradicted: bool | None = None
 
 
 def compare(
@@ -96,10 +103,37 @@ def compare(
         )
 
     def selected(name: str) -> list[Result]:
-        return _in_groups(lambda record: _choice(record, name, verifier, budget, learned, adapter), usable, workers)
+        known = learned
+        if name == UNLABELLED:
+            name, known = "weighted", without_gold(usable, verifier, budget, workers, adapter)
+        return _in_groups(lambda record: _choice(record, name, verifier, budget, known, adapter), usable, workers)
 
     voted = selected("majority")
     return [_selection(name, selected(name), voted) for name in names]
+
+
+def without_gold(
+    records: Sequence[PoolRecord], verifier: Verifier, budget: Budget, workers: int = 8, adapter: str | None = "plain"
+) -> Learned:
+    """What votes and judges weigh, estimated without looking at what is right (see `unlabelled`).
+
+    Every judge that suits a question is asked, where its candidates disagree; the arguments are those of `compare`.
+    """
+    asked = [
+        (name, place)
+        for place, record in enumerate(records)
+        if record.task is not None and len(record.classes) > 1
+        for name in judges_of(record.task["kind"])
+    ]
+
+    def opinion(one: tuple[JudgeName, int]) -> int | None:
+        return _asked(records[one[1]], one[0], verifier, budget, None, adapter)[1].preferred
+
+    preferred: dict[JudgeName, dict[int, int]] = {name: {} for name in JUDGES}
+    for (name, place), said in zip(asked, _in_groups(opinion, asked, workers), strict=True):
+        if said is not None:
+            preferred[name][place] = said
+    return estimated(records, preferred)
 
 
 def judgments(
@@ -134,7 +168,7 @@ def _judgment(record: PoolRecord, judge: str, verifier: Verifier, budget: Budget
     scores = _asked(record, judge, verifier, budget, None, adapter)[1]
     preferred = scores.preferred
     right = None if preferred is None else record.grades[record.classes[preferred][0]]
-    return Judgment(record.id, right, _chance(record))
+    return Judgment(record.id, right, _chance(record), scores.contradicted)
 
 
 def _selection(name: str, chosen: list[Result], voted: list[Result]) -> Selection:
@@ -148,10 +182,10 @@ def _selection(name: str, chosen: list[Result], voted: list[Result]) -> Selectio
     )
 
 
-def _in_groups(of: Callable[[PoolRecord], T], records: Sequence[PoolRecord], workers: int) -> list[T]:
+def _in_groups(of: Callable[[S], T], items: Sequence[S], workers: int) -> list[T]:
     results: list[T] = []
-    for start in range(0, len(records), workers):
-        results += fan_out(of, records[start : start + workers])
+    for start in range(0, len(items), workers):
+        results += fan_out(of, items[start : start + workers])
     return results
 
 
@@ -161,7 +195,7 @@ def _choice(
     """What a selector chooses in a record, as a result."""
     if not record.candidates:
         return Result(record.id, correct=False, sample=record.sample, tokens=0, recalled=False, hit_rate=0.0)
-    if name not in ASKING or len(record.classes) == 1:
+    if name not in OF_VERIFIER or len(record.classes) == 1:
         ballot = _ballot(record, lambda path: 1)
         return _result(record, ballot, _offline(name if name in OFFLINE else "majority", record)(ballot), 0)
     return _result(record, *_asked(record, name, verifier, budget, learned, adapter))

@@ -2,12 +2,14 @@
 
 from .answer_counts import LONGEST, AnswerCounts, Concentration
 from .figures import Measured, Share
-from .lessons import Judging, Learned, Lessons, Voting
+from .lessons import CORROBORATION, JudgeName, Judging, Learned, Lessons, Voting
 
 __all__ = [
+    "CORROBORATION",
     "LONGEST",
     "AnswerCounts",
     "Concentration",
+    "JudgeName",
     "Judging",
     "Learned",
     "Lessons",

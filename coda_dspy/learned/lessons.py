@@ -12,7 +12,8 @@ from coda_dspy.task import PATHS, Kind, Path
 from .answer_counts import AnswerCounts
 from .figures import Measured, Share, Stated, Weight
 
-JudgeName = Literal["judge", "pairwise"]
+JudgeName = Literal["judge", "pairwise", "genselect", "check", "distinguish", "codet"]
+CORROBORATION = 1.0  # log-odds, where nothing was learned: as much as one vote more
 _UNITS = 1000  # weights are summed as whole thousandths, so that no sum depends on its order
 
 
@@ -36,12 +37,15 @@ class Judging(Stated):
     Args:
         accuracy: Of its preferences, among classes of which some are right and some wrong.
         chance: The accuracy of a class drawn by chance.
-        weight: As a vote's; 0 where the judge is not surely better than chance.
+        weight: As a vote's; 0 where the judge is not surely better than chance, or surely goes by the place.
+        contradicting: How often it says something else when it reads the same in another order. One that guesses does
+            so in half of the cases, one that goes by the place in more.
     """
 
     accuracy: Share
     chance: Share
     weight: Weight
+    contradicting: Share | None = None
 
 
 class Lessons(Stated):
@@ -51,6 +55,8 @@ class Lessons(Stated):
         answers: How answers spread.
         votes: What votes weigh, by path: every path or none.
         alternatives: How many wrong answers a wrong vote in effect chooses among.
+        corroboration: What it weighs, beside its votes, that an answer was reached both in words and by program, in
+            log-odds; over the questions on which some answers were and others were not.
         judges: What judges weigh.
         first_path: The path that comes first.
         agreement: How often a direct and a coded answer mean the same.
@@ -59,6 +65,7 @@ class Lessons(Stated):
     answers: AnswerCounts | None = None
     votes: dict[Path, Voting] = {}
     alternatives: Measured | None = None
+    corroboration: Measured | None = None
     judges: dict[JudgeName, Judging] = {}
     first_path: Literal["direct", "code"] | None = None
     agreement: Share | None = None
@@ -72,13 +79,22 @@ class Lessons(Stated):
 
     def vote_weight(self, path: Path) -> int:
         """What a vote of a path weighs; 1 for each where no path is known to be better than another."""
-        weights = {name: round(_UNITS * vote.weight) for name, vote in self.votes.items()}
-        return weights[path] if any(weights.values()) else 1
+        return round(_UNITS * self.votes[path].weight) if self._votes_weigh else 1
+
+    @property
+    def corroboration_weight(self) -> int:
+        """What it weighs beside votes that an answer was reached both in words and by program."""
+        found = self.corroboration.value if self.corroboration is not None else CORROBORATION
+        return round((_UNITS if self._votes_weigh else 1) * found)
 
     def judge_weight(self, name: JudgeName) -> int:
         """What a judge's preference weighs beside votes; 0 where votes do not weigh anything either."""
-        known = any(round(_UNITS * vote.weight) for vote in self.votes.values())
-        return round(_UNITS * self.judges[name].weight) if known and name in self.judges else 0
+        return round(_UNITS * self.judges[name].weight) if self._votes_weigh and name in self.judges else 0
+
+    @property
+    def _votes_weigh(self) -> bool:
+        """Whether some path is known to be better than chance."""
+        return any(round(_UNITS * vote.weight) for vote in self.votes.values())
 
 
 class Learned(RootModel[dict[Kind, Lessons]], Parameter):

@@ -47,6 +47,14 @@ def defined_in(program: str) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(program)) if isinstance(node, functions)}
 
 
+def without_comments(program: str) -> str:
+    """A program in one spelling, and without comments; what is no Python stays as it is."""
+    try:
+        return ast.unparse(ast.parse(program))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program.strip()
+
+
 def blocks_in(reply: str) -> list[str]:
     """The contents of all code blocks, whatever is in them."""
     return [dedent(body).rstrip() for _, body in _BLOCK.findall(reply.replace("\r\n", "\n"))]

@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 from coda_dspy.candidate import Candidate
 from coda_dspy.voting import AnswerClass, plurality
 
+from .clarity import unclear
+
 
 class Ballot(NamedTuple):
     """Candidates, and the classes of those that mean the same.
@@ -21,9 +23,17 @@ class Ballot(NamedTuple):
     candidates: Sequence[Candidate]
     classes: Sequence[AnswerClass]
 
-    def text(self, index: int) -> str:
-        """The text of a class's representative: its first member."""
-        return self.candidates[self.classes[index].members[0]].text
+    def representative(self, index: int) -> Candidate:
+        """The member that stands for a class: the clearest complete one, of equal ones the earliest."""
+        return min(self.members(index), key=unclear)
+
+    def members(self, index: int) -> list[Candidate]:
+        """The candidates of a class."""
+        return [self.candidates[member] for member in self.classes[index].members]
+
+    def is_corroborated(self, index: int) -> bool:
+        """Whether a class was reached both in words and by program."""
+        return len({candidate.path == "code" for candidate in self.members(index)}) == 2
 
 
 class Scores(NamedTuple):
@@ -32,10 +42,13 @@ class Scores(NamedTuple):
     Args:
         values: One number a class; the highest wins.
         trace: DSPy trace entries of its calls.
+        contradicted: Whether it said something else when it read the same in another order; `None` where it did not
+            read anything in two orders.
     """
 
     values: Sequence[float]
     trace: tuple[object, ...] = ()
+    contradicted: bool | None = None
 
     @property
     def preferred(self) -> int | None:
@@ -56,11 +69,13 @@ class Verdict:
 
     Args:
         candidate: The chosen candidate: the first member of the chosen class.
+        chosen: That class.
         classes: All classes, in the order of their first vote.
         trace: DSPy trace entries of the selector's calls.
     """
 
     candidate: Candidate
+    chosen: AnswerClass
     classes: tuple[AnswerClass, ...]
     trace: tuple[object, ...] = ()
 
@@ -71,4 +86,4 @@ def decide(ballot: Ballot, scores: Scores) -> Verdict:
     finalists = [c for c, score in zip(ballot.classes, scores.values, strict=True) if score == best]
     chosen = plurality(finalists)
     assert chosen is not None  # there is at least one class
-    return Verdict(ballot.candidates[chosen.members[0]], tuple(ballot.classes), scores.trace)
+    return Verdict(ballot.candidates[chosen.members[0]], chosen, tuple(ballot.classes), scores.trace)

@@ -1,4 +1,4 @@
-"""What judges share: how they are asked, and how a number is read in what they say."""
+"""What judges share: what they are shown, how they are asked, and how a number is read in what they say."""
 
 import re
 from collections.abc import Sequence
@@ -6,10 +6,38 @@ from collections.abc import Sequence
 import dspy
 
 from coda_dspy.calling import Reply, ask
+from coda_dspy.programs.source import without_comments
 from coda_dspy.question import current_question, tried
 from coda_dspy.sampling import Sample
 
+from .ballot import Ballot
+
 _CLOSING = re.compile(r"[\s*_\])]*(?:/ ?10)?[\s*_\]).]*")  # what may follow a verdict that stands alone
+
+# A line that could be taken for the verdict, or for the beginning of another solution.
+_IMITATION = re.compile(
+    r"^.*\b(?:(?:rating|verdict)\s*(?:\([^)\n]*\))?[\s:*\[]{0,6}-?\d+(?:\.\d+)?(?:\s*/\s*\d+)?"
+    r"|better[\s:*\[]{0,6}(?:solution\s*)?[12]|best[ \t*]*:[\s*\[]{0,6}(?:solution\s*)?\d+)[^\w\n]*$"
+    r"|^[^\w\n]*solution\s*\d+[^\w\n]*:.*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+# A sentence that says of itself that it is right.
+_ASSURANCE = re.compile(
+    r"[^.!?=\n]*\b(?:(?:certain(?:ly)?|definitely|absolutely|undoubtedly|surely|guaranteed)\b|no doubt|100\s?%)"
+    r"[^.!?=\n]*\b(?:correct|right|true)\b[^.!?=\n]*(?:[.!?]+|$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def shown(ballot: Ballot, place: int) -> str:
+    """A class as judges read it: its representative, without what would win by form instead of by reasons.
+
+    Of a code task that is the program without its comments.
+    """
+    candidate = ballot.representative(place)
+    if current_question().task.kind == "code":
+        return f"```python\n{without_comments(candidate.answer)}\n```"
+    return _ASSURANCE.sub("", _IMITATION.sub("", candidate.text)).strip()
 
 
 def judged(predict: dspy.Predict, attempt: int, plan: int = 0, **inputs: str) -> Reply | None:

@@ -8,9 +8,10 @@ from random import Random
 from typing import Any
 
 from coda_dspy.algorithms import ASKED_ONCE, VOTED
-from coda_dspy.budget import BY_STAGE, FIELDS, Budget
+from coda_dspy.budget import BY_STAGE, FIELDS, OF_ALGORITHM_1, Budget
 from coda_dspy.errors import UserError
 from coda_dspy.optimizers.prompts.counting import most_calls_at
+from coda_dspy.selectors.costs import most_calls
 
 Point = dict[str, Any]
 """What a budget sets beside its base: values by field, of one stage as `temperature.plan`."""
@@ -166,8 +167,8 @@ def _unused(budget: Budget) -> Iterator[str]:
         yield from _OF_STEP_3
     elif not budget.use_planner:
         yield from ("plan_diversity", "plan_paths", "max_plan_tries")
-    # Weights count in every vote of Algorithm 2; judges are asked in step 3 alone, between several candidates.
-    if budget.verifier != "weighted" and not has_a_choice(budget):
+    # The paper's verifiers are asked in step 3 alone, between several candidates; the others decide the last vote too.
+    if budget.verifier in OF_ALGORITHM_1 and not has_a_choice(budget):
         yield "verifier"
     for stage in _silent_stages(budget):
         yield from (f"{field}.{stage}" for field in BY_STAGE)
@@ -181,7 +182,7 @@ def _silent_stages(budget: Budget) -> Iterator[str]:
         "plan": coda and budget.use_planner,
         "execute": coda,
         "reflect": coda and budget.use_reflection,
-        "judge": budget.verifier != "majority" and has_a_choice(budget),
+        "judge": most_calls(budget.verifier, 2) > 0 and (budget.verifier not in OF_ALGORITHM_1 or has_a_choice(budget)),
         "direct": bool(budget.num_attempts_baseline),
         "code": bool(budget.num_attempts_coding),
         "refine": bool(budget.refine_rounds),

@@ -2,11 +2,14 @@
 
 from typing import NamedTuple
 
-from coda_dspy.budget import Budget
+from coda_dspy.budget import OF_ALGORITHM_1, Budget
 from coda_dspy.conductor import AdaptiveCoda, Coda
 from coda_dspy.program import Conductor
+from coda_dspy.selectors.costs import most_calls as most_calls_of
 
-_ROLES_A_STAGE = 3  # at most so many predictors speak at one stage: in words, by a program, by a task's program
+# At most so many predictors speak at one stage: in words, by a program, by a task's program; judges in seven ways.
+_ROLES_A_STAGE = 3
+_JUDGING_ROLES = 7
 
 
 def most_calls(program: Conductor) -> int | None:
@@ -44,7 +47,8 @@ def most_roles(program: Conductor) -> int:
     if not isinstance(program, AdaptiveCoda | Coda):
         return everyone
     stages = _by_stage(program.budget, isinstance(program, AdaptiveCoda))
-    return min(everyone, _ROLES_A_STAGE * sum(calls > 0 for calls in stages.values()))
+    roles = (_JUDGING_ROLES if stage == "judge" else _ROLES_A_STAGE for stage, calls in stages.items() if calls)
+    return min(everyone, sum(roles))
 
 
 def _calls(budget: Budget, adaptive: bool) -> dict[str, int]:
@@ -67,12 +71,12 @@ def _by_stage(budget: Budget, adaptive: bool) -> dict[str, int]:
         "code": code,
         "refine": (branches + direct + code) * budget.refine_rounds,
         "reflect": runs * budget.best_of_n if budget.use_reflection else 0,
-        "judge": runs * _verdicts(budget) + (1 if votes > 1 else 0),  # one more for the probes of a code task
+        "judge": _verdicts(budget, runs, adaptive, direct + code) + (1 if votes > 1 else 0),  # 1: a code task's probes
     }
 
 
-def _verdicts(budget: Budget) -> int:
+def _verdicts(budget: Budget, runs: int, adaptive: bool, votes: int) -> int:
+    """Calls of the verifier: within each run of Algorithm 1, and for the last vote of Algorithm 2 where it decides."""
     candidates = budget.best_of_n * (budget.n_plans + 1)  # where no attempt can be trusted, all that they made
-    rated, compared = candidates, candidates * (candidates - 1)
-    # Which judges weigh in is learned; at most both do.
-    return {"majority": 0, "judge": rated, "pairwise": compared, "weighted": rated + compared}[budget.verifier]
+    last = most_calls_of(budget.verifier, votes + runs) if adaptive and budget.verifier not in OF_ALGORITHM_1 else 0
+    return runs * most_calls_of(budget.verifier, candidates) + last

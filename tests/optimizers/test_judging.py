@@ -60,7 +60,8 @@ def knows(call: ScriptedCall) -> str:
     if "Rating" in call.prompt:
         return f"Rating: {9 if right in call.prompt + chr(10) else 1}"
     wrong = f"Answer: {2000 + number_in(call.prompt)}\n"
-    return f"Better: {1 if call.prompt.find(right) < call.prompt.find(wrong) else 2}"
+    better = 1 if call.prompt.find(right) < call.prompt.find(wrong) else 2
+    return f"Better: {better}\nBest: {better}"
 
 
 def tuned(folder: Path, verdict: Callable[[ScriptedCall], object], **more: Any) -> tuple[TuneReport, ScriptedEngine]:
@@ -75,16 +76,16 @@ def judges_of(report: TuneReport) -> Any:
 def test_a_good_judge_weighs_in_and_is_asked_about_a_dozen_questions_at_most(tmp_path: Path) -> None:
     report, made = tuned(tmp_path / "run", knows, finalists=1)
     judges = judges_of(report)
-    assert judges["judge"].weight > 0
-    assert judges["pairwise"].weight > 0
+    assert {name for name, judging in judges.items() if judging.weight} == {"judge", "pairwise", "genselect"}
     assert judges["judge"].accuracy.n == judges["pairwise"].accuracy.n == MOST_JUDGED
     assert judges["judge"].chance.value == 0.5
-    assert made.count("judge") == MOST_JUDGED * (2 + 2)
+    assert judges["pairwise"].contradicting.value < 0.5
+    assert made.count("judge") == MOST_JUDGED * (2 + 2 + 2 + 2)  # the last two write tests of the answers, in vain
 
 
 def test_a_judge_that_guesses_weighs_nothing(tmp_path: Path) -> None:
     report, _ = tuned(tmp_path / "run", lambda call: "Rating: 5\nBetter: 1")
-    assert [judging.weight for judging in judges_of(report).values()] == [0, 0]
+    assert [judging.weight for judging in judges_of(report).values()] == [0] * 4
 
 
 def test_a_budget_that_leaves_a_judge_no_choice_asks_none(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_judge_that_is_not_heard_does_not_end_the_tune(tmp_path: Path) -> None
 def test_the_ceiling_counts_the_judges() -> None:
     _, lm = engine(asked(knows))
     phases = {phase.name: phase for phase in ceiling(PLAN, lm, QUESTIONS)}
-    assert (phases["judges"].questions, phases["judges"].calls) == (2 * MOST_JUDGED, 4 * MOST_JUDGED)
+    assert (phases["judges"].questions, phases["judges"].calls) == (4 * MOST_JUDGED, (2 + 2 + 4 + 2) * MOST_JUDGED)
 
 
 def test_a_tuned_profile_that_uses_everything_that_was_learned_answers(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from coda_dspy.candidate import Candidate
 from coda_dspy.evaluation import PoolRecord, Result
 from coda_dspy.evaluation.selecting import Judgment
-from coda_dspy.learned import AnswerCounts, Learned, Lessons
+from coda_dspy.learned import AnswerCounts, Judging, Learned, Lessons
 from coda_dspy.task import PATHS, Path, Task
 from coda_dspy.voting import (
     IsSettled,
@@ -293,6 +293,25 @@ def test_a_judge_better_than_chance_weighs_its_log_odds() -> None:
 def test_a_useless_judge_weighs_nothing(prefers: Callable[[random.Random], bool | None]) -> None:
     useless = [judging(judgments(random.Random(seed), prefers)).weight == 0 for seed in range(10)]
     assert sum(useless) >= 9
+
+
+def compared_twice(source: random.Random, by_place: float) -> Judgment:
+    """One comparison in two orders: by the place with a probability, and right in 80 % otherwise."""
+    says_right = [right_is_first if source.random() < by_place else source.random() < 0.8 for right_is_first in (1, 0)]
+    agree = says_right[0] == says_right[1]
+    return Judgment("", bool(says_right[0]) if agree else None, 0.5, not agree)
+
+
+def test_how_often_a_judge_contradicts_itself_is_found_and_one_that_goes_by_the_place_weighs_nothing() -> None:
+    def judge(by_place: float, seed: int) -> Judging:
+        source = random.Random(seed)
+        return judging([compared_twice(source, by_place)._replace(id=f"q{i}") for i in range(80)])
+
+    fair, unfair = ([judge(by_place, seed) for seed in range(10)] for by_place in (0.0, 0.95))
+    within = [j.contradicting.low <= 2 * 0.8 * 0.2 <= j.contradicting.high for j in fair if j.contradicting]
+    assert sum(within) >= 9
+    assert all(j.weight > 1 for j in fair)
+    assert all(j.weight == 0 for j in unfair)
 
 
 def test_a_good_judge_of_few_questions_weighs_nothing_yet() -> None:

@@ -193,6 +193,8 @@ BUDGETS = [
     Budget(num_attempts_baseline=2, num_attempts_coding=2, num_attempts_coda=2, best_of_n=2, refine_rounds=1),
     Budget(use_planner=False, reasoning_effort="high", best_of_n=2),
     Budget(best_of_n=2, verifier="weighted"),
+    Budget(num_attempts_coding=1, best_of_n=2, verifier="genselect"),
+    Budget(num_attempts_coding=1, best_of_n=2, verifier="check"),
 ]
 
 

@@ -15,9 +15,10 @@ from scripts import engine
 
 from coda_dspy import Budget
 from coda_dspy.candidate import Candidate
+from coda_dspy.cli.select import select
 from coda_dspy.errors import EngineError, UserError
 from coda_dspy.evaluation import PoolRecord
-from coda_dspy.evaluation.selecting import compare, judgments
+from coda_dspy.evaluation.selecting import SELECTORS, compare, judgments
 from coda_dspy.evaluation.statistics import gap_closure
 from coda_dspy.learned import Learned
 from coda_dspy.question import open_question
@@ -98,6 +99,12 @@ def test_unknown_selectors_and_pools_without_grades_are_refused() -> None:
         compared(simulated(3, 0.5), "best")
     with pytest.raises(UserError, match="no graded candidate"):
         compared([], "majority")
+
+
+def test_the_help_names_every_selector() -> None:
+    (option,) = (p for p in select.params if p.name == "selectors")
+    named = str(getattr(option, "help", "")).replace(";", ",").split(", ")
+    assert set(SELECTORS) - {"plurality"} <= set(named)  # plurality is another name for majority
 
 
 def test_gap_closure_is_its_formula_and_none_without_a_gap() -> None:
