@@ -64,10 +64,11 @@ def main(data: str, limit: int, budget: tuple[str, ...], output: Path | None, **
     quiet_libraries()
     from coda_dspy.budget import parse_fields
 
-    program = Coda(Budget().replace(**parse_fields(budget)), lm=EngineChoice(**options).connect().copy(cache=False))
+    lm = EngineChoice(**options).connect().copy(cache=False)
+    program = Coda(Budget().replace(**parse_fields(budget)), lm=lm)
     machine = Machine()
     bills = [program(**q.task.arguments()).ledger.entries for q in chosen(load(data), None, limit)]
-    notes = [f"{len(bills)} questions on {program.lm.model}; median over questions (least–most). {machine}."]
+    notes = [f"{len(bills)} questions on {lm.model}; median over questions (least–most). {machine}."]
     publish("prefix", rows_of(bills), notes, output)
 
 
