@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from io import StringIO
 
@@ -59,6 +60,7 @@ def main() -> None:
 def run_command(command: click.Command) -> None:
     """Run a command and end the process; errors that the user can mend are one line, without a traceback."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as batch systems end a run: the same as Ctrl-C
+    _raise_file_limit()
     try:
         code = int(command.main(standalone_mode=False) or 0)
     except UserError as error:
@@ -75,6 +77,15 @@ def run_command(command: click.Command) -> None:
         _complain("\ninterrupted; what was finished is saved, the same command goes on")
         code = 130
     leave(code)
+
+
+def _raise_file_limit() -> None:
+    """As many open files as the system allows: each thread that asks the engine may hold four, for cache and socket."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # not on Windows, which has no such limit
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _complain(message: str) -> None:

@@ -1,7 +1,9 @@
-"""Damaged files and full disks: named, set aside, made again where that can be; what was finished is kept."""
+"""Damaged files, full disks, too many open files: named, set aside, made again; what was finished is kept."""
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import dspy
@@ -13,7 +15,7 @@ from coda_dspy import AdaptiveCoda, connect
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import JsonLines, evaluate, evaluate_in, locked, locked_file, own_cache
 from coda_dspy.optimizers.folder import TuneFolder
-from coda_dspy.testing import FakeOpenAIServer
+from coda_dspy.testing import FakeOpenAIServer, Reply
 
 
 def answered_in(folder: Path, server: FakeOpenAIServer, number: int = 6) -> list:
@@ -118,3 +120,19 @@ def test_the_second_of_two_runs_that_write_one_folder_or_one_file_is_refused(run
             code, _, err = run(*words)
             assert (code, f"{place} is in use by another run" in err, "Traceback" in err) == (2, True, False), err
         assert server.count == 0
+
+
+@pytest.mark.timeout(300)
+def test_more_questions_at_once_than_the_usual_limit_of_open_files_has_room_for(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(150)))
+    with FakeOpenAIServer(lambda call: Reply(adds(call), delay=0.5)) as server:
+        words = ["evaluate", "--data", "q.jsonl", "--engine", "openai/fake", "--api-base", server.url]
+        words += ["--mlflow-uri", mlflow_uri, "--algorithm", "direct", "--output", "run", "--workers", "150"]
+        command = ["bash", "-c", 'ulimit -Sn 200; exec "$@"', "bash", sys.executable, "-m", "coda_dspy", *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kept = JsonLines(tmp_path / "run" / "results.jsonl").read()
+    assert all(row["correct"] and not row["failures"] for row in kept) and len(kept) == 150
+    assert "cannot be read" not in done.stderr and server.count == 150
