@@ -182,7 +182,7 @@ def test_check_says_what_it_found(run: Run, path: Path) -> None:
     assert code == 0
     assert f"engine: {ENGINE}; its weights are known" in out
     assert "budget: valid; 2 values differ from the defaults" in out
-    assert "of this version; demonstrations 3" in out
+    assert "of this version; demonstrations 4" in out
     assert "decoding: allowed (top_k 20)" in out
     assert "warning" not in out
 
