@@ -25,7 +25,7 @@ FAULTS = (
     Reply.cut("Answer: 666"),
     Reply("I'm sorry, but I can't help with that."),
     Reply("<think>Wait. " * 200),
-    Reply("late", delay=5),
+    Reply("late", delay=60),
 )
 
 
@@ -48,7 +48,7 @@ def test_a_thousand_questions_survive_random_faults(tmp_path: Path, monkeypatch:
     saved: list[object] = []
     questions = sums(QUESTIONS)
     with FakeOpenAIServer(reply) as server:
-        lm = connect("openai/fake", server.url, timeout=1.0)
+        lm = connect("openai/fake", server.url, timeout=20.0)
         for _ in range(3):  # interrupted twice
             try:
                 results = evaluate_in(
