@@ -13,6 +13,8 @@ from coda_dspy import AdaptiveCoda, connect
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import JsonLines, evaluate, evaluate_in, locked, locked_file, own_cache
 from coda_dspy.optimizers.folder import TuneFolder
+from coda_dspy.optimizers.prompts.kept import Compiled, compile_once
+from coda_dspy.optimizers.prompts.unchanged import Unchanged
 from coda_dspy.testing import FakeOpenAIServer
 
 
@@ -118,3 +120,28 @@ def test_the_second_of_two_runs_that_write_one_folder_or_one_file_is_refused(run
             code, _, err = run(*words)
             assert (code, f"{place} is in use by another run" in err, "Traceback" in err) == (2, True, False), err
         assert server.count == 0
+
+
+def test_a_damaged_file_of_compiled_prompts_is_set_aside_and_compiled_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def compiled() -> Compiled:
+        return compile_once(
+            path,
+            Unchanged(),
+            AdaptiveCoda(ONCE),
+            sums(2),
+            sums(2),
+            teacher=None,
+            seed=0,
+            keep_going=lambda: True,
+            on_question=lambda result: None,
+        )
+
+    path = tmp_path / "prompts.json"
+    record = compiled().record
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert compiled().record == record
+    assert path.read_bytes() == whole and (tmp_path / "prompts.json.damaged").read_bytes() == whole[:-20]
+    assert "prompts.json is damaged" in caplog.text
