@@ -15,6 +15,8 @@ from coda_dspy import AdaptiveCoda, connect
 from coda_dspy.errors import UserError
 from coda_dspy.evaluation import JsonLines, evaluate, evaluate_in, locked, locked_file, own_cache
 from coda_dspy.optimizers.folder import TuneFolder
+from coda_dspy.optimizers.prompts.kept import Compiled, compile_once
+from coda_dspy.optimizers.prompts.unchanged import Unchanged
 from coda_dspy.testing import FakeOpenAIServer, Reply
 
 
@@ -136,3 +138,28 @@ def test_more_questions_at_once_than_the_usual_limit_of_open_files_has_room_for(
     kept = JsonLines(tmp_path / "run" / "results.jsonl").read()
     assert all(row["correct"] and not row["failures"] for row in kept) and len(kept) == 150
     assert "cannot be read" not in done.stderr and server.count == 150
+
+
+def test_a_damaged_file_of_compiled_prompts_is_set_aside_and_compiled_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def compiled() -> Compiled:
+        return compile_once(
+            path,
+            Unchanged(),
+            AdaptiveCoda(ONCE),
+            sums(2),
+            sums(2),
+            teacher=None,
+            seed=0,
+            keep_going=lambda: True,
+            on_question=lambda result: None,
+        )
+
+    path = tmp_path / "prompts.json"
+    record = compiled().record
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert compiled().record == record
+    assert path.read_bytes() == whole and (tmp_path / "prompts.json.damaged").read_bytes() == whole[:-20]
+    assert "prompts.json is damaged" in caplog.text

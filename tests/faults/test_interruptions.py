@@ -45,7 +45,11 @@ def test_signals_keep_what_is_done_and_end_with_130(
     words: list[str], tmp_path: Path, server: FakeOpenAIServer, signals: list[signal.Signals]
 ) -> None:
     command = [sys.executable, "-m", "coda_dspy", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Whatever started these tests in the background had its children ignore Ctrl-C.
+    process = subprocess.Popen(
+        command, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes
+    )
     until = time.monotonic() + 200
     while server.count < ANSWERED + 8 and time.monotonic() < until:
         time.sleep(0.01)

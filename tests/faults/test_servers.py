@@ -23,7 +23,7 @@ def bare(usage: Any, text: str = "Answer: 8") -> Reply:
 PASSING: Mapping[str, Reply] = {
     "closes the connection": Reply(None, drop=True),
     "answers half": Reply.half(),
-    "hangs": Reply("Answer: 8", delay=5),
+    "hangs": Reply("Answer: 8", delay=60),
     "no JSON": Reply.malformed(),
     "JSON of another kind": Reply(None, raw=b"[]"),
     "choices that are none": Reply(None, raw=b'{"choices": "x"}'),
@@ -46,7 +46,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.mark.parametrize("name", PASSING)
 def test_a_fault_that_passes_costs_a_try_and_no_attempt(name: str) -> None:
     with FakeOpenAIServer(lambda call: PASSING[name] if call.index in (1, 4) else "So.\nAnswer: 8") as server:
-        lm = connect("openai/fake", server.url, timeout=0.5)
+        lm = connect("openai/fake", server.url, timeout=10.0)
         prediction = Coda(Budget(best_of_n=2, n_plans=2, early_exit="off"), lm=lm)(question="Q?")
         ledger = prediction.ledger
         assert (prediction.answer, prediction.votes, prediction.failures) == ("8", {"8": 2}, [])
