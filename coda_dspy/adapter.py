@@ -136,11 +136,12 @@ def _without_headings(signature: Any, own: str, text: str) -> str:
 
 
 def _after_marker(name: str, text: str) -> str:
-    """What follows the field's last marker, or a heading that looks like its name: `## Solution`, `**solution:**`, …
+    """What follows the field's last marker; without one, the last heading that looks like its name (`## Solution`).
 
     Earlier ones may be quoted from the question.
     """
-    marker = rf"^(?:[ \t]*\[\[ ## {name} ## \]\]|[ \t#*\[_-]*{name}[ \t#*\]:_-]*$)"
-    *_, last = [None, *re.finditer(marker, text, re.MULTILINE | re.IGNORECASE)]
+    exact, loose = rf"^[ \t]*\[\[ ## {name} ## \]\]", rf"^[ \t#*\[_-]*{name}[ \t#*\]:_-]*$"
+    found = (list(re.finditer(marker, text, re.MULTILINE | re.IGNORECASE)) for marker in (exact, loose))
+    *_, last = [None, *next(filter(None, found), [])]
     body = _MARKER.split(text[last.end() :] if last else text)[0]
     return body.strip() or _MARKER.sub("", text).strip()

@@ -101,10 +101,10 @@ def leader_is_sure(classes: Sequence[AnswerClass], to_come: Sequence[Path]) -> b
         to_come: Paths of the votes that may still be cast, by later steps too.
     """
     question = current_question()
-    if question.budget.early_exit not in ("beta", "learned"):
+    if question.budget.early_exit not in ("beta", "learned") or not to_come:
         return False
     model = question.lessons.answers if question.budget.early_exit == "learned" else None
     if model is None or len(to_come) > LONGEST:
         return beta_is_sure(classes)
-    weights = [vote_weight(path) for path in to_come] or [1]
+    weights = [vote_weight(path) for path in to_come]
     return model.leader_wins(classes, len(to_come), min(weights), max(weights)) >= CONFIDENCE

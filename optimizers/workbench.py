@@ -163,7 +163,8 @@ class Workbench:
 
     def is_stored(self, phase: str, program: Conductor, questions: Sequence[Gradable]) -> bool:
         """Whether a phase has answered all of these questions."""
-        stored = {row["id"] for row in self.folder.store(f"{phase} {key_of(program)}").read()}
+        rows, _ = self.folder.store(f"{phase} {key_of(program)}").sorted_out()
+        stored = {row["id"] for row in rows}
         return all(question.id in stored for question in questions)
 
     def on_result(self, result: Result) -> None:

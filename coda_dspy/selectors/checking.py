@@ -61,7 +61,7 @@ def _verdicts(reply: Reply | None, numbers: Sequence[Fraction]) -> list[float]:
     if program is None:
         return [0.0] * len(numbers)
     said = fan_out(lambda number: _VERDICTS.get(_tested(program, number), 0.0), numbers)
-    return said if len(set(said)) > 1 else [0.0] * len(numbers)
+    return said if len(set(said)) > 1 and _VERDICTS["True"] in said else [0.0] * len(numbers)
 
 
 def _tested(program: str, number: Fraction) -> str:

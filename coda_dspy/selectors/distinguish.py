@@ -18,7 +18,6 @@ from .contenders import contenders, values_of
 from .judging import judged, last_number, shown, traces
 
 MOST_INPUTS = 3
-CALLS = 3
 ENDING = "End with one line: Right: 1 or Right: 2"
 _RIGHT = re.compile(r"\bright[\s:*\[]{0,6}(?:output\s*)?([12])\b", re.IGNORECASE)
 _MOST_SHOWN = 400  # characters of an output
@@ -54,7 +53,7 @@ class Distinguish(dspy.Module):
         if seen is None:
             return Scores(values_of(ballot, {}, contenders(ballot)), traces([proposed]))
         replies = fan_out(lambda order: self._compared(seen, order), (0, 1))
-        first, second = (last_number(_RIGHT, reply) for reply in replies)
+        first, second = (last_number(_RIGHT, reply, *seen.outputs) for reply in replies)
         contradicted = None if first is None or second is None else first == second
         points = {}
         if contradicted is False:

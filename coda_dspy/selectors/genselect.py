@@ -55,7 +55,8 @@ class GenSelect(dspy.Module):
     ) -> tuple[list[int | None], tuple[object, ...]]:
         """The class that each call names, and the trace of the calls."""
         replies = fan_out(lambda call: self._asked(ballot, orders[call], first + call), range(len(orders)))
-        numbers = [last_number(_BEST, reply) for reply in replies]
+        texts = [shown(ballot, place) for place in orders[0]]
+        numbers = [last_number(_BEST, reply, *texts) for reply in replies]
         named = [
             order[int(number) - 1] if number is not None and 1 <= number <= len(order) else None
             for number, order in zip(numbers, orders, strict=True)

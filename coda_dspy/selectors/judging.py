@@ -16,17 +16,16 @@ _CLOSING = re.compile(r"[\s*_\])]*(?:/ ?10)?[\s*_\]).]*")  # what may follow a v
 
 # A line that could be taken for the verdict, or for the beginning of another solution.
 _IMITATION = re.compile(
-    r"^.*\b(?:(?:rating|verdict)\s*(?:\([^)\n]*\))?[\s:*\[]{0,6}-?\d+(?:\.\d+)?(?:\s*/\s*\d+)?"
+    r"^.*\b(?:(?:rating|verdict)\s*(?:\([^)\n]{0,40}\))?[\s:*\[]{0,6}-?\d+(?:\.\d+)?(?:\s*/\s*\d+)?"
     r"|better[\s:*\[]{0,6}(?:solution\s*)?[12]|best[ \t*]*:[\s*\[]{0,6}(?:solution\s*)?\d+)[^\w\n]*$"
     r"|^[^\w\n]*solution\s*\d+[^\w\n]*:.*$",
     re.IGNORECASE | re.MULTILINE,
 )
-# A sentence that says of itself that it is right.
-_ASSURANCE = re.compile(
-    r"[^.!?=\n]*\b(?:(?:certain(?:ly)?|definitely|absolutely|undoubtedly|surely|guaranteed)\b|no doubt|100\s?%)"
-    r"[^.!?=\n]*\b(?:correct|right|true)\b[^.!?=\n]*(?:[.!?]+|$)",
-    re.IGNORECASE | re.MULTILINE,
+_SENTENCE = re.compile(r"[^.!?=\n]++[.!?]*+(?!=)")
+_SURE = re.compile(
+    r"\b(?:certain(?:ly)?|definitely|absolutely|undoubtedly|surely|guaranteed)\b|no doubt|100\s?%", re.IGNORECASE
 )
+_RIGHT = re.compile(r"\b(?:correct|right|true)\b", re.IGNORECASE)
 
 
 def shown(ballot: Ballot, place: int) -> str:
@@ -37,7 +36,13 @@ def shown(ballot: Ballot, place: int) -> str:
     candidate = ballot.representative(place)
     if current_question().task.kind == "code":
         return f"```python\n{without_comments(candidate.answer)}\n```"
-    return _ASSURANCE.sub("", _IMITATION.sub("", candidate.text)).strip()
+    return _SENTENCE.sub(_unless_assuring, _IMITATION.sub("", candidate.text)).strip()
+
+
+def _unless_assuring(sentence: re.Match[str]) -> str:
+    """A sentence, unless it says of itself that it is right."""
+    sure = _SURE.search(sentence[0])
+    return "" if sure and _RIGHT.search(sentence[0], sure.end()) else sentence[0]
 
 
 def judged(predict: dspy.Predict, attempt: int, plan: int = 0, **inputs: str) -> Reply | None:
