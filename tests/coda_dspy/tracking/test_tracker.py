@@ -43,6 +43,7 @@ def test_a_tune_is_one_parent_run_with_one_child_a_trial(
         "budget 1 baseline3-coda0",
         "budget 1 baseline3-coda1-plans1",
         "budget 1 baseline3-coda1-plans2-best3-coding3-refine2",
+        "at once",
         "prompts direct",
         "paths",
     } == names

@@ -46,7 +46,7 @@ def left_by_a_killed_process(url: str, monkeypatch: pytest.MonkeyPatch) -> Asked
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("coda_dspy.optimizers.budgets.study._BEAT", 0.25)
+    monkeypatch.setattr("coda_dspy.optimizers.budgets.study._BEAT", 0.5)
     monkeypatch.setattr("coda_dspy.optimizers.budgets.search.MOMENT", 0.05)
     return f"sqlite:///{tmp_path}/study.db"
 
@@ -159,7 +159,7 @@ def test_what_a_process_took_that_died_before_its_first_beat_is_free_again(
 def test_what_a_living_process_measures_stays_its_own(url: str) -> None:
     asked, other = Study(url).take(POINT, SPACE), Study(url)
     assert asked is not None
-    assert not _waits_until(lambda: not other.taken().names, seconds=2.0)
+    assert not _waits_until(lambda: not other.taken().names, seconds=3.0)
     asked.give_up()
     assert other.taken() == (set(), False)
 
