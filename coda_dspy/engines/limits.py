@@ -47,20 +47,20 @@ class EndpointLimit:
             while self.in_flight >= self.allowed:
                 self._changed.wait()
             self.in_flight += 1
+        learn: Callable[[], None] | None = None  # of a call that fails for another reason: nothing
         try:
             yield
+            learn = self._count
         except RateLimitError:
-            self._leave(self._shrink)
+            learn = self._shrink
             raise
-        except BaseException:
-            self._leave(lambda: None)
-            raise
-        else:
-            self._leave(self._count)
+        finally:
+            self._leave(learn)
 
-    def _leave(self, learn: Callable[[], None]) -> None:
+    def _leave(self, learn: Callable[[], None] | None) -> None:
         with self._changed:
-            learn()
+            if learn is not None:
+                learn()
             self.in_flight -= 1
             self._changed.notify(max(0, self.allowed - self.in_flight))
 
